@@ -14,6 +14,7 @@ from proton.utils import BlockingConnection
 from routerd.cli.cli_options import Place, without_user
 from shm.contract.peer_address import watch_peers
 from shm.contract.security import MODERN_TLS
+from shm.contract.text import printable
 
 __all__ = ["ClientError", "Place", "connect", "lost", "security", "unreachable", "words"]
 
@@ -47,7 +48,10 @@ ADVICE = (
 
 
 class ClientError(click.ClickException):
-    """A request failed; the text says why and what to do."""
+    """A request failed; the text, of which peers may have said a part, says why and what to do, in one line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 def connect(place: Place) -> BlockingConnection:

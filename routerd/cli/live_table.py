@@ -17,6 +17,7 @@ from routerd.cli.client import Client, ClientError, long_type
 from routerd.cli.program import Command
 from routerd.cli.table_options import FILE, pieces, question
 from shm.contract.numbers import counted
+from shm.contract.text import printable
 
 PIECE = 1 << 17  # characters of a table per request: far below the agent's limit
 PUSH_SECONDS = 60.0  # the shortest timeout of a push: the router reads all of a table before it answers
@@ -77,7 +78,7 @@ def push(file: Path, name: str | None, as_json: bool, place: Place) -> None:
         return
     for one in answer["outcomes"]:
         table_id = one["table_id"] or "<id-missing>"
-        click.echo(f"{found}: {one['kind']} {table_id} in use ({counted(one['entries'], 'entry')})")
+        click.echo(printable(f"{found}: {one['kind']} {table_id} in use ({counted(one['entries'], 'entry')})"))
 
 
 @click.command(
@@ -117,14 +118,14 @@ def who(name: str | None, as_json: bool, place: Place) -> None:
 def _manager(row: dict[str, Any]) -> str:
     found = f"{row['table']}: Route Manager {row['manager']}: {row['state']}"
     if not row.get("reason"):
-        return found
-    return f"{found}: {row.get('tableId') or '<id-missing>'}: {printed.printable(row['reason'])}"
+        return printable(found)
+    return printable(f"{found}: {row.get('tableId') or '<id-missing>'}: {row['reason']}")
 
 
 def _lagging(row: dict[str, Any]) -> str:
     who = row.get("endpoint") or row["controlIdentity"]  # it has not said where it receives
     found = f"{row['table']}: {who}: {row['state']} since {_time(row['since'])}"
-    return f"{found}: {printed.printable(row['reason'])}" if row.get("reason") else found
+    return printable(f"{found}: {row['reason']}" if row.get("reason") else found)
 
 
 def _applications(rows: list[dict[str, Any]]) -> Table:
@@ -138,9 +139,9 @@ def _applications(rows: list[dict[str, Any]]) -> Table:
 
 def _heading(row: dict[str, Any]) -> str:
     if not row.get("installed"):
-        return f"{row['name']}: no table yet{': ' + row['lastError'] if row.get('lastError') else ''}"
+        return printable(f"{row['name']}: no table yet{': ' + row['lastError'] if row.get('lastError') else ''}")
     found = f"{row['name']}: table {row.get('tableId', '<id-missing>')}, {counted(row['entryCount'], 'entry')}"
-    return f"{found}, from {row['origin']}, in use since {_time(row['installed'])}"
+    return printable(f"{found}, from {row['origin']}, in use since {_time(row['installed'])}")
 
 
 def _time(seconds: int) -> str:

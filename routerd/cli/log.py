@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from routerd.cli.client import NODE, Client, ClientError, Place, RefusedError
-from routerd.cli.printed import printable
+from routerd.cli.printed import print_json
+from shm.contract.text import printable
 from shm.memory.journal import LEVELS
 
 LOOK_SECONDS = 0.5  # between two looks for new lines
@@ -111,7 +112,7 @@ def _shown(line: Line, options: Options) -> bool:
 
 def _print(line: Line, options: Options) -> None:
     if options.as_json:
-        click.echo(msgspec.json.encode(as_object(line), enc_hook=str))
+        print_json(as_object(line), in_a_line=True)
     else:
         click.echo(as_text(line))
 

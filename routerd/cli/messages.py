@@ -8,12 +8,14 @@ from typing import Any
 import click
 import msgspec
 from proton import Condition, Delivery, Endpoint, Message, ProtonException, Timeout
+from proton.handlers import IncomingMessageHandler
 from proton.utils import BlockingConnection, LinkDetached
 
 from routerd.cli.client import NODE, Client, ClientError, Place, plain
 from routerd.cli.connection_options import connect, lost, words
-from routerd.cli.printed import print_json, printable
+from routerd.cli.printed import print_json
 from shm.contract.numbers import counted
+from shm.contract.text import printable, reason
 
 PATIENCE = 1.0  # seconds of silence while an outcome is awaited
 PREFETCH = 1000  # credit for round trips, so that few of them wait for more
@@ -91,7 +93,7 @@ def send(place: Place, address: str, sending: Sending) -> int:
                     raise
                 accepted, refused = accepted + (not outcome), refused + bool(outcome)
                 if outcome:
-                    click.echo(f"{address}: {outcome}", err=True)
+                    click.echo(printable(f"{address}: {outcome}"), err=True)
         _tell(sending, accepted, refused)
     return refused
 
@@ -184,9 +186,11 @@ def receive(place: Place, address: str, receiving: Receiving) -> int:
     came = 0
     with suppress(KeyboardInterrupt), _connected(place, address) as connection:
         try:
-            receiver: Any = connection.create_receiver(address, credit=1)  # it takes no message that it does not print
+            receiver: Any = connection.create_receiver(address, credit=0)  # it takes no message that it does not print
         except Timeout as error:
             raise _late(place, f"the link from {address}") from error
+        kept = [one for one in receiver.fetcher.handlers if not isinstance(one, IncomingMessageHandler)]
+        receiver.fetcher.handlers[:] = [*kept, _Incoming(auto_accept=False, delegate=receiver.fetcher)]
         while receiving.count is None or came < receiving.count:
             try:
                 message = receiver.receive(timeout=receiving.wait)  # None: for ever
@@ -204,11 +208,26 @@ def receive(place: Place, address: str, receiving: Receiving) -> int:
     return came
 
 
+class _Incoming(IncomingMessageHandler):
+    """Gives a message back that cannot be decoded: others may be able to, and it does not come here again."""
+
+    def on_delivery(self, event: Any) -> None:
+        try:
+            super().on_delivery(event)
+        except (ValueError, TypeError) as error:  # of Proton's decoder, for what strangers send
+            event.link.advance()
+            event.delivery.local.undeliverable = True
+            event.delivery.update(Delivery.MODIFIED)
+            event.delivery.settle()
+            event.link.flow(1)
+            click.echo(f"a message cannot be decoded, and goes back: {reason(error)}", err=True)
+
+
 def _show(message: Message, as_json: bool) -> None:
     if as_json:
         found = {name: getattr(message, name) for name in SHOWN}
         said = {name: plain(value) for name, value in found.items() if value not in (None, "", {})}
-        click.echo(msgspec.json.encode(said, enc_hook=_as_text))
+        print_json(said, in_a_line=True, hook=_as_text)
     else:
         click.echo(printable(_as_text(message.body)))
 

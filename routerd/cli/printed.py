@@ -1,10 +1,20 @@
-"""What commands print: lines and JSON. Those that print tables import `printed_table`, which takes longer to load."""
+"""What commands print: lines and JSON. Those that print tables import `printed_table`, which takes longer to load.
 
-from collections.abc import Iterable
-from typing import Any
+Names, errors and messages are those of strangers, who may know what a terminal does at which octets. Lines and cells
+have them through `shm.contract.text.printable`, JSON has escapes of its own.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import click
 import msgspec
+
+from shm.contract.text import printable
+
+_NOT_ASCII: Final = re.compile(r"[^\n -~]")
 
 
 def print_steps(steps: Iterable[str], goes_on: bool, as_json: bool) -> None:
@@ -13,14 +23,19 @@ def print_steps(steps: Iterable[str], goes_on: bool, as_json: bool) -> None:
         print_json({"sent": goes_on, "steps": list(steps)})
     else:
         for step in steps:
-            click.echo(step)
+            click.echo(printable(step))
 
 
-def print_json(value: Any) -> None:
-    """Print a value as indented JSON; what JSON cannot hold becomes text."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))
+def print_json(value: Any, *, in_a_line: bool = False, hook: Callable[[Any], str] = str) -> None:
+    """Print a value as JSON, indented or in a line; ``hook`` makes text of what JSON cannot hold."""
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=hook)
+    except UnicodeEncodeError:  # half a character, as AMQP's type char may have it
+        encoded = json.dumps(msgspec.to_builtins(value, enc_hook=hook, str_keys=True)).encode()
+    text = (encoded if in_a_line else msgspec.json.format(encoded, indent=2)).decode()
+    click.echo(_NOT_ASCII.sub(_shown, text))
 
 
-def printable(text: str) -> str:
-    """Return a text of a stranger's without characters that move a terminal's cursor: they become escapes."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+def _shown(found: re.Match[str]) -> str:
+    """Return a character of a JSON text, or its escape if it is not printable: only strings have such characters."""
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

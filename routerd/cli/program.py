@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any, Final
 
 import click
@@ -27,6 +28,7 @@ class Program(click.Command):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command and exit, with status 1 if the output cannot be written, and 0 if its reader is gone."""
         _take_place_of_closed()
+        _escape_what_no_terminal_has()
         before = _output()
         try:
             return super().main(*args, **extra)
@@ -89,6 +91,12 @@ def _take_place_of_closed() -> None:
         os.close(opened)
     os.set_inheritable(STDOUT, True)  # or else a file of a child would have that number
     sys.stdout = os.fdopen(STDOUT, "w", encoding="utf-8", closefd=False)
+
+
+def _escape_what_no_terminal_has() -> None:
+    """Print escapes for characters that the encoding of standard output lacks, as Python does on standard error."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _output() -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ import click
 
 from routerd.cli.log import later
 from routerd.cli.printed import print_json
-from routerd.cli.restart import Found, RestartError
+from routerd.cli.restart import Found, RestartError, lives
 from shm.contract.roles import Role
 from shm.memory.observer import Page, SharedView
 from shm.memory.segment import SegmentError
@@ -18,7 +18,8 @@ LATE = (
     "its supervisor hangs or is busy, and reads it once it goes on: /healthz says whether it hangs, and "
     "`routerd log` what has become of the configuration"
 )
-LINES = 200  # of the supervisor's last lines that may belong to a reload
+LINES = 1 << 20  # of the supervisor: more than its journal holds
+MORE = "the first lines have made room for these; those of a log that goes to a file, or to the journal, are whole"
 
 
 def run(router: Found, timeout: float, as_json: bool = False) -> None:
@@ -34,16 +35,22 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
         raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
     end = time.monotonic() + timeout
     while _page(view).counters["config_reads"] == before.counters["config_reads"]:
+        if not lives(router):
+            raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")
         if time.monotonic() >= end:
             text = f"router {router.id} has not read its configuration within {timeout:g} s"
             raise RestartError(f"{text}; {LATE}")
         time.sleep(LOOK_SECONDS)
     taken = bool(_page(view).counters["config_taken"])
+    there = journal.lines(LINES)
+    fresh = later(known, there)
     lines = [
         (level, text.removesuffix(f" process={Role.SUPERVISOR}").removeprefix("Reload: "))
-        for _, level, text, *_ in later(known, journal.lines(LINES))
+        for _, level, text, *_ in fresh
         if text.startswith("Reload: ")
     ]
+    if known and len(fresh) == len(there):
+        lines.insert(0, ("warning", MORE))
     if as_json:
         print_json({"router": router.id, "taken": taken, "lines": [text for _, text in lines]})
     else:

@@ -15,14 +15,16 @@ from pathlib import Path
 
 import click
 import msgspec
+import psutil
 
 from routerd.cli.client import Client, ClientError, Place
 from routerd.cli.printed import print_json
 from shm.contract.numbers import counted, whole
 from shm.contract.roles import Role
+from shm.contract.text import printable
 from shm.memory.observer import Page, SharedView
-from shm.memory.segment import DIRECTORY, SegmentError
-from shm.memory.space import segments
+from shm.memory.segment import SegmentError
+from shm.memory.space import open_file, segments
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
@@ -49,18 +51,27 @@ class Found(msgspec.Struct, frozen=True):
 def running() -> list[Found]:
     """Return the routers on this machine whose shared memory this user may open."""
     matches = filter(None, map(_CONTROL.fullmatch, segments()))
-    return [Found(one["id"], int(one["pid"])) for one in matches if _lives(DIRECTORY / one.string)]
+    return [one for one in (Found(match["id"], int(match["pid"])) for match in matches) if lives(one)]
 
 
-def _lives(control: Path) -> bool:
-    """Whether a live supervisor holds the lock of a control segment."""
+def lives(router: Found) -> bool:
+    """Whether a live supervisor holds the lock of a router's control segment.
+
+    Every user may make a file of such a name, with the id of any process in it, and lock it: a signal would end that
+    process. So the file must belong to the user of the process.
+    """
+    fd = -1
     try:
-        with control.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fd = open_file(f"{router.prefix[1:]}-control")
+        if os.fstat(fd).st_uid == psutil.Process(router.pid).uids().effective:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, ValueError, psutil.Error):
         return False
+    finally:
+        if fd >= 0:
+            os.close(fd)
     return False
 
 
@@ -82,11 +93,11 @@ def find(
         return found[0]
     if found:
         names = ", ".join(f"{one.id} ({one.pid})" for one in found)
-        raise RestartError(f"several routers run here: {names}; give --pid, --pid-file, --unit or --bus")
+        raise RestartError(f"several routers run here: {printable(names)}; give --pid, --pid-file, --unit or --bus")
     what = "there is no router" if pid is None else f"process {pid} is not the supervisor of a router"
     if os.geteuid() == 0:
         there = ", ".join(f"{one.id} ({one.pid})" for one in running())
-        raise RestartError(f"{what} that runs here; " + (f"there is {there}" if there else "none runs here"))
+        raise RestartError(f"{what} that runs here; " + (f"there is {printable(there)}" if there else "none runs here"))
     raise RestartError(
         f"{what} that runs here and that this user may look at; run this as root, or as the router's user"
     )
@@ -212,7 +223,7 @@ def _progress(router: Found, follower: Follower, timeout: float) -> Iterator[str
         if not follower.waiting:
             yield OVER
             return
-        if not _lives(DIRECTORY / f"{router.prefix[1:]}-control"):
+        if not lives(router):
             raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")
         if time.monotonic() >= end:
             raise RestartError(

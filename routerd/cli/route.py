@@ -20,6 +20,7 @@ from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_route, show_route
 from routerd.translate.identities import Identities
 from routerd.translate.source_routes import source_routes
+from shm.contract.text import printable
 
 SOURCES = "user:ID, link:TARGET, listener:NAME, worker:ADDRESS or uplink:CONNECTOR"
 
@@ -87,7 +88,7 @@ def trace(onward: str, as_json: bool, place: cli_options.Place) -> None:
         printed.print_json(msgspec.structs.asdict(followed) | {"returning": [str(one) for one in followed.returning]})
     else:
         for line in route_trace.lines(followed, way):
-            click.echo(line)
+            click.echo(printable(line))
     sys.exit(1 if followed.refused or followed.lost else 0)
 
 

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from routerd.cli import printed_table
 from routerd.cli.blame import explain
 from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.printed import print_json
@@ -349,5 +350,5 @@ def _pairs(pairs: list[tuple[str, str]]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(Text(name), Text(value))
+        table.add_row(Text(name), printed_table.cell(value))
     return table

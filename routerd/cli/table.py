@@ -94,7 +94,7 @@ def check(file: Path, compat: bool, as_json: bool) -> None:
 def _report(file: Path, read: Read) -> None:
     for result, warnings, more in read.results:
         _tell(file, warnings, more)
-        click.echo(f"{file}: {_summary(result)}", err=isinstance(result, BadTableError))
+        click.echo(printable(f"{file}: {_summary(result)}"), err=isinstance(result, BadTableError))
     _tell(file, read.outside, 0)
     if not read.results:
         click.echo(f"{file}: there is no table and no map; a table begins with newrt|start", err=True)

@@ -11,7 +11,7 @@ import msgspec
 from routerd.cli.blame import is_stuck
 from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.processes import Row, arena, cpus, part, pinned, remark, ring, stall
-from shm.contract.text import closest
+from shm.contract.text import closest, printable
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Cell(msgspec.Struct, frozen=True):
         value = self.value(row)
         if value is None or value == "":
             return "-"
-        return self.write(value) if self.write else str(value)
+        return printable(self.write(value) if self.write else str(value))
 
 
 class View(msgspec.Struct, frozen=True):
@@ -103,13 +103,13 @@ def _connected(row: Row) -> str:
 def _last_errors(rows: list[Row]) -> str:
     """Return a line for each connector that is not up, with the error of its last attempt."""
     failed = [row for row in rows if row.get("connectionStatus") != UP and row.get("connectionMsg")]
-    return "\n".join(f"{row.get('name')}: {_ATTEMPT.sub('', str(row['connectionMsg']))}" for row in failed)
+    return "\n".join(printable(f"{row.get('name')}: {_ATTEMPT.sub('', str(row['connectionMsg']))}") for row in failed)
 
 
 def _why_inactive(rows: list[Row]) -> str:
     """Return a line for each link route or auto link that is not active, with its error."""
     failed = [row for row in rows if row.get("lastError")]
-    return "\n".join(f"{_label(row)}: {row['lastError']}" for row in failed)
+    return "\n".join(printable(f"{_label(row)}: {row['lastError']}") for row in failed)
 
 
 def _label(row: Row) -> str:

@@ -205,6 +205,7 @@ class Collector:
         rows: dict[str, list[AddressRow]] = {}
         for row in board.addresses:
             rows.setdefault(row.address, []).append(row)
+        others = rows.pop(OTHER, [])  # a client may call an address so; a series twice would be none
         for address, same in rows.items():
             families.add(catalogue.ADDRESS_DELIVERIES, sum(row.deliveries for row in same), address=address)
             families.add(catalogue.ADDRESS_RECEIVERS, sum(row.receivers for row in same), address=address)
@@ -213,24 +214,26 @@ class Collector:
             families.add(catalogue.ADDRESS_CREDIT, sum(row.credit for row in same), address=address)
             families.add(catalogue.ADDRESS_DRY, sum(row.dry for row in same), address=address)
             _outcomes(families, address, [row.outcomes for row in same])
-        families.add(catalogue.ADDRESS_DELIVERIES, board.other, address=OTHER)
-        _outcomes(families, OTHER, [board.other_outcomes])
+        count = board.other + sum(row.deliveries for row in others)
+        families.add(catalogue.ADDRESS_DELIVERIES, count, address=OTHER)
+        _outcomes(families, OTHER, [board.other_outcomes, *(row.outcomes for row in others)])
 
     def _listeners(self, families: Families, states: list[State]) -> None:
         accepting = {state.page.process for state in states if state.works and state.page.counters["accepting"]}
-        shut = {name for name, count in self.http.items() if count is None}
-        serving, takes = Counter(self.http.keys() - shut), Counter(self.http.keys() - shut)
-        connections = Counter({name: count or 0 for name, count in self.http.items()})
+        shut = {name or UNNAMED for name, count in self.http.items() if count is None}
+        serving = Counter(name or UNNAMED for name, count in self.http.items() if count is not None)
+        takes, connections = serving.copy(), Counter[str]()
+        for name, open_ones in self.http.items():
+            connections[name or UNNAMED] += open_ones or 0
         for row in self.observer.board().listeners:
-            workers = [process_name(Role.WORKER, worker) for worker in row.workers]
-            serving[row.name] += len(workers)
-            takes[row.name] += len(accepting.intersection(workers))
-            connections[row.name] += row.connections
+            name, workers = row.name or UNNAMED, [process_name(Role.WORKER, worker) for worker in row.workers]
+            serving[name] += len(workers)
+            takes[name] += len(accepting.intersection(workers))
+            connections[name] += row.connections
         for name, count in connections.items():
-            listener = name or UNNAMED
-            families.add(catalogue.LISTENER_UP, serving[name] > 0 and name not in shut, listener=listener)
-            families.add(catalogue.LISTENER_ACCEPTING, takes[name], listener=listener)
-            families.add(catalogue.LISTENER_CONNECTIONS, count, listener=listener)
+            families.add(catalogue.LISTENER_UP, serving[name] > 0 and name not in shut, listener=name)
+            families.add(catalogue.LISTENER_ACCEPTING, takes[name], listener=name)
+            families.add(catalogue.LISTENER_CONNECTIONS, count, listener=name)
 
     def _route_workers(self, families: Families) -> None:
         for row in self.observer.board().route_workers:

@@ -4,6 +4,7 @@ A replay of a crash must not end the command: it runs in a process of its own, w
 before it handles it. What a file says is shown as printable text, for it comes from anywhere.
 """
 
+import errno
 import math
 import mmap
 import os
@@ -26,9 +27,11 @@ from routerd.replay.told import step_told
 from shm.contract.text import printable, reason
 from shm.memory import flight
 from shm.memory.flight import RecordingError
-from shm.memory.segment import DIRECTORY, Names
+from shm.memory.segment import Names
+from shm.memory.space import open_file
 
 _NUMBER: Final = struct.Struct("=q")
+_UNWRITTEN: Final = struct.Struct("=i")  # behind that
 SAME: Final = 0
 OTHER: Final = 1
 REFUSED: Final = 2
@@ -46,7 +49,7 @@ def record(prefix: str, router: str, last: float | None, file: Path | None) -> t
     """Write what a running router's recorder holds to a file. Return the file, and how many records it has."""
     path = file or Path(f"{router}.flight")
     try:
-        with (DIRECTORY / Names(prefix).flight[1:]).open("rb") as segment:
+        with os.fdopen(open_file(Names(prefix).flight[1:]), "rb") as segment:
             ring = mmap.mmap(segment.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise click.ClickException(
@@ -127,8 +130,11 @@ class Attempt:
         return self.how < 0
 
     def run(self, before: int | None, shown: Callable[[Step], object] = lambda _: None) -> "Attempt":
-        """Replay up to a record. Return itself. Raises click.ClickException if no process can be had."""
-        number = mmap.mmap(-1, _NUMBER.size)  # shared with the process, which may die at any moment
+        """Replay up to a record. Return itself.
+
+        Raises click.ClickException if no process can be had, and OSError if ``shown`` did.
+        """
+        number = mmap.mmap(-1, _NUMBER.size + _UNWRITTEN.size)  # shared with the process, which may die at any moment
         _NUMBER.pack_into(number, 0, -1)
         told, tells = os.pipe()
         try:
@@ -144,7 +150,10 @@ class Attempt:
         with os.fdopen(told, "rb") as file:
             self.text = file.read().decode("utf-8", "replace")
         self.how = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        (self.number,) = _NUMBER.unpack(number)
+        (self.number,) = _NUMBER.unpack_from(number)
+        (unwritten,) = _UNWRITTEN.unpack_from(number, _NUMBER.size)
+        if unwritten:
+            raise OSError(unwritten, os.strerror(unwritten))
         return self
 
     def _child(self, before: int | None, shown: Callable[[Step], object], number: mmap.mmap, tells: int) -> None:
@@ -160,7 +169,11 @@ class Attempt:
             def told(step: Step) -> None:
                 if step.kind != "work":
                     _NUMBER.pack_into(number, 0, step.number)
-                shown(step)
+                try:
+                    shown(step)
+                except OSError as error:
+                    _UNWRITTEN.pack_into(number, _NUMBER.size, error.errno or errno.EIO)
+                    raise
 
             try:
                 difference = Replay(self._recording).run(before, told)

@@ -30,6 +30,7 @@ from routerd.supervise.spares import Spares
 from routerd.supervise.stopping import Phase, Stopping, order
 from routerd.supervise.worker_slots import RECLAIM_SECONDS, WorkerSlots
 from routerd.translate.setup import Blueprint
+from shm.contract.complaints import Complaints
 from shm.contract.control import (
     Alive,
     Closed,
@@ -73,6 +74,7 @@ class Children:
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
         self.rolling: Rolling | None = None
+        self._odd = Complaints()
 
     @property
     def places(self) -> list[Place]:
@@ -162,8 +164,11 @@ class Children:
                 for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
-        if self.recorder.child is not None and not blueprint.records:
-            self.recorder.end_file(now)
+        if not blueprint.records and before.records:
+            if self.recorder.child is not None:
+                self.recorder.end_file(now)
+            else:
+                self._memory.recorder_gone()
 
     def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
         if self.core.cpus != pinning.core:
@@ -198,7 +203,8 @@ class Children:
             case Fatal():
                 pass  # it is part of the death report
             case _:
-                event(LOGGER, logging.WARNING, f"{place.name} sent a message that makes no sense now", message=message)
+                text = "%s sent a message that makes no sense now: %s"
+                self._odd.tell(now, LOGGER, logging.WARNING, text, place.name, message, key=place.name)
 
     def _answered(self, place: Place, phase: Phase) -> bool:
         """Note that a worker has done what a phase asks for; return False if it was not asked."""
@@ -244,6 +250,8 @@ class Children:
         )
         if place.role == Role.WORKER:
             self._worker_died(place, now)
+        elif place is self.recorder and not self._blueprint.records:
+            self._memory.recorder_gone()  # a killed one has not said so, and no successor will
 
     def end(self) -> None:
         """Kill and reap all children that are left when the supervisor exits."""
@@ -313,6 +321,8 @@ class Children:
         if place is self.core and self._orphaned:
             self._memory.reset()
             self._orphaned = False
+        else:
+            self._memory.mend()
         if place.role == Role.WORKER:
             self._slots.place_memory(place)
         place.generation += 1

@@ -47,6 +47,10 @@ class SharedMemory:
         for index in range(*self._segments.counts()):
             self._segments.give_back(index)
 
+    def mend(self) -> None:
+        """Write again what a process that starts must find, whatever one that went mad has written there."""
+        self._segments.mend()
+
     @property
     def flight(self) -> mmap | None:
         """The flight recorder's ring, or None without one."""
@@ -80,6 +84,11 @@ class SharedMemory:
         page.own(0, page.generation)
         for counter in _OF_THE_LIVING:
             page.set(counter, 0)
+
+    def recorder_gone(self) -> None:
+        """Show on the recorder's statistics page that there is none, and that none is missing."""
+        page = self._segments.recorder_stats()
+        page.own(0, page.generation)
 
     def set_certificate_expiry(self, seconds: int) -> None:
         """Publish when the first of the router's certificates expires, in seconds since 1970; 0: there is none."""

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from itertools import count
 
 import msgspec
 
@@ -52,6 +53,7 @@ from shm.memory.sweep import owners, sweep
 LOGGER = logging.getLogger("SERVER")
 
 MOST_NAMED = 10  # killed routers in a line of the log
+REPORTS = 64  # of a child in a turn: one that went mad must not hold up the others
 _STARTING = (SegmentError, TooFewError, UnknownCpuError)
 
 
@@ -232,7 +234,7 @@ class Supervisor:
                 actions[fd]()
         for fd in happened:  # after the reports, in which a dying child says why
             if fd in deaths:
-                self._take_reports(deaths[fd])
+                self._take_reports(deaths[fd], most=None)
                 self._children.died(deaths[fd], self._clock())
 
     def _poll(self) -> None:
@@ -269,8 +271,11 @@ class Supervisor:
             due = min(due, self._watch.due(now))
         return max(0.0, due - now) * 1000 + 1
 
-    def _take_reports(self, place: Place) -> None:
-        while place.child is not None:
+    def _take_reports(self, place: Place, most: int | None = REPORTS) -> None:
+        """Act on what a child says; the rest of one that says more waits for the next turn."""
+        for _ in count() if most is None else range(most):
+            if place.child is None:
+                return
             try:
                 message = place.child.receive()
             except ChannelClosedError as error:

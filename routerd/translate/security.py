@@ -123,7 +123,10 @@ def _hosts(name: str, group: UserGroup, vhost: Vhost) -> list[tuple[str, str]] |
 
 @cache
 def host_ranges(word: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the ranges of an address, of ``first-last``, or of a name (looked up once), or why there are none."""
+    """Return the ranges of an address, of ``first-last``, or of a name, or why there are none.
+
+    A name is looked up once until a reload clears the cache: a change by management does not wait for the resolver.
+    """
     first, dash, last = word.partition("-")
     if dash and is_address(first) and is_address(last):
         return ((first, last),), ""

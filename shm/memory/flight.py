@@ -4,9 +4,12 @@ A recording is a file: ``MAGIC``, the length of an ``About`` in MessagePack as f
 of flight.h in their order. It comes from anywhere, so whoever reads it checks everything.
 """
 
+import errno
 import os
+import stat
 import struct
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -176,10 +179,15 @@ class Taken(NamedTuple):
     def write(self, path: Path) -> None:
         """Write it to a file that only its owner may read, at once or not at all. Raises OSError.
 
-        Until then it is a hidden file beside it, whose name ends with eight letters or digits.
+        Until then it is a hidden file beside it, whose name ends with eight letters or digits. It takes the place of
+        a file, and of nothing else: root would put it in the place of a device.
         """
         import tempfile  # noqa: PLC0415  all processes of a router have this module, and only who writes files needs it
 
+        with suppress(FileNotFoundError):
+            mode = os.lstat(path).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder is refused in the end
+                raise OSError(errno.EEXIST, "it is there, and is no regular file")
         told = msgspec.msgpack.encode(self.about)
         fd, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:

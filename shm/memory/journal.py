@@ -9,7 +9,8 @@ process may read. The layout of a slot:
     4096     a ring of lines: u32 length, JSON, the same length again
 
 An unfinished line overwrites only the oldest ones, and a reader ignores all before `begin` minus the ring's
-size. A process killed while it writes leaves all other lines intact.
+size. A process killed while it writes leaves all other lines intact. Numbers that another process has damaged
+are begun anew: a log line ends no process.
 """
 
 import heapq
@@ -38,6 +39,7 @@ _OTHERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER, Role.EXPORTER)
 _COUNTS: Final = 64
 _LINES: Final = 4096
 _RING: Final = native.JOURNAL_BYTES - _LINES
+_SENSELESS: Final = 1 << 63  # bytes or lines, which nobody has written
 _LENGTH: Final = struct.Struct("<I")
 _NUMBER: Final = struct.Struct("<Q")
 _COLUMNS: Final = {name: column for column, name in enumerate(LEVELS)}
@@ -93,8 +95,10 @@ class Journal:
         return {module: dict(zip(LEVELS, islice(numbers, len(LEVELS)), strict=True)) for module in MODULES}
 
     def _append(self, data: bytes) -> None:
-        end = self._get(8)
-        self._put(0, max(self._get(0), end + len(data)))
+        end, begin = self._get(8), self._get(0)
+        if end > begin or begin > end + _RING or begin >= _SENSELESS:
+            end = begin = 0
+        self._put(0, max(begin, end + len(data)))
         start = end % _RING
         first = data[: _RING - start]
         at = self._at + _LINES
@@ -105,7 +109,7 @@ class Journal:
     def _count(self, module: str, level: str) -> None:
         row, column = _ROWS.get(module, _ROWS["DEFAULT"]), _COLUMNS.get(level, 0)
         offset = _COUNTS + 8 * (row * len(LEVELS) + column)
-        self._put(offset, self._get(offset) + 1)
+        self._put(offset, (self._get(offset) + 1) % _SENSELESS)
 
     def _get(self, offset: int) -> int:
         number: int = _NUMBER.unpack_from(self._memory, self._at + offset)[0]

@@ -13,6 +13,7 @@ from shm.contract.roles import Role, process_name
 from shm.memory import flight
 from shm.memory.journal import Journal, journal_of
 from shm.memory.segment import DIRECTORY, Names, SegmentError
+from shm.memory.space import open_file
 from shm.statistics import board, stats
 
 _SLOTS_BEHIND_WORKERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER)
@@ -60,16 +61,18 @@ class SharedView:
             raise SegmentError(f"{self._names.control} is gone: its router has stopped") from None
 
     def _attach(self) -> None:
-        control, self._inode = _map(self._names.control)
+        control, inode = _map(self._names.control)
         if (wrong := native.check_control(control)) is not None:
             raise SegmentError(f"{self._names.control} cannot be used: {wrong}; restart the router")
-        self._control = control
-        self._places, self.arena_bytes = native.control_header(control)
-        self._rings, _ = _map(self._names.rings)
-        if (wrong := native.check_rings(self._rings, self._places)) is not None:
+        places, arena_bytes = native.control_header(control)
+        rings, _ = _map(self._names.rings)
+        if (wrong := native.check_rings(rings, places)) is not None:
             raise SegmentError(f"{self._names.rings} cannot be used: {wrong}; restart the router")
         there = (DIRECTORY / self._names.flight[1:]).exists()
-        self._flight = _map(self._names.flight)[0] if there else None
+        flown = _map(self._names.flight)[0] if there else None
+        # From here on nothing fails: an attempt half-way leaves the former view, and the next one tries again.
+        self._control, self._inode, self._rings, self._flight = control, inode, rings, flown
+        self._places, self.arena_bytes = places, arena_bytes
         slots = (*_workers(0, self._places), *_SLOTS_BEHIND_WORKERS)
         self._pages = {name: native.StatsPage(control, native.stats_offset(slot)) for slot, name in enumerate(slots)}
         self._board = native.Board(control, native.board_offset(self._places))
@@ -149,7 +152,7 @@ def _workers(first: int, behind: int) -> list[str]:
 
 def _map(name: str) -> tuple[mmap.mmap, int]:
     try:
-        fd = os.open(DIRECTORY / name[1:], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = open_file(name[1:])
     except OSError as error:
         raise SegmentError(f"{name} cannot be opened: {error.strerror}; is its router running?") from None
     try:

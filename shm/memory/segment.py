@@ -14,9 +14,7 @@ import errno
 import fcntl
 import mmap
 import os
-import re
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -24,6 +22,7 @@ import posix_ipc  # type: ignore[import-not-found]  # an extension without type 
 
 from shm import native
 from shm.memory import flight, snapshot_store
+from shm.memory.names import Names, segment_prefix
 from shm.memory.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
@@ -33,46 +32,6 @@ __all__ = [
 
 MAX_ARENA_MIB: Final = MIB  # a TiB
 MODE: Final = 0o600
-_ID_LIMIT: Final = 64  # of NAME_MAX's 255 characters
-
-
-def segment_prefix(router_id: str, pid: int) -> str:
-    """Return the prefix of a router's segment names; ``_`` replaces characters that a name cannot have."""
-    return f"/routerd-{re.sub(r'[^A-Za-z0-9._-]', '_', router_id)[:_ID_LIMIT]}-{pid}"
-
-
-@dataclass(frozen=True)
-class Names:
-    """The names of a family of segments: POSIX names with one leading slash."""
-
-    prefix: str
-
-    @property
-    def control(self) -> str:
-        return f"{self.prefix}-control"
-
-    @property
-    def rings(self) -> str:
-        return f"{self.prefix}-rings"
-
-    @property
-    def flow(self) -> str:
-        """The segment with the core's records for the recorder."""
-        return f"{self.prefix}-flow"
-
-    @property
-    def flight(self) -> str:
-        """The segment of the flight recorder; a router without one has no such segment."""
-        return f"{self.prefix}-flight"
-
-    @property
-    def semaphore(self) -> str:
-        """The semaphore that the core sleeps on."""
-        return f"{self.prefix}-core"
-
-    def arena(self, index: int) -> str:
-        """Return the name of a worker's arena; the core's has the number ``places``."""
-        return f"{self.prefix}-arena-{index}"
 
 
 class Segments:
@@ -89,6 +48,9 @@ class Segments:
         self._lock = lock
         self._maps: dict[str, mmap.mmap] = {}
         self._semaphore: posix_ipc.Semaphore | None = None
+        # In the process that created the segments, which believes no other:
+        self._filled = 0, 0  # as `counts`
+        self._started = 0  # nanoseconds since 1970
 
     @property
     def control(self) -> mmap.mmap:
@@ -100,15 +62,17 @@ class Segments:
 
     def set_workers(self, workers: int) -> None:
         """Set the number of workers; only the process that created the segments may do so."""
-        native.set_workers(self.control, workers, max(workers, self.counts()[1]))
+        self._filled = workers, max(workers, self._filled[1])
+        native.set_workers(self.control, *self._filled)
 
     def counts(self) -> tuple[int, int]:
         """Return the number of workers and its maximum since the router's start."""
-        return native.workers(self.control)
+        return native.workers(self.control) if self._lock is None else self._filled
 
     def give_back(self, worker: int) -> None:
         """Return to the kernel the memory of all unmarked blocks of an arena without an owner."""
         arena = self.arenas[worker]
+        native.format_arena_segment(arena)  # its last owner may have gone mad
         for start, end in native.Arena(arena).gaps():
             first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
             if first < last:
@@ -148,28 +112,59 @@ class Segments:
 
     def worker_stats(self, worker: int) -> native.StatsPage:
         """A worker's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self._known(worker)))
+        return self._page(self._known(worker))
 
     def core_stats(self) -> native.StatsPage:
         """The core's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.places))
+        return self._page(self.places)
 
     def supervisor_stats(self) -> native.StatsPage:
         """The supervisor's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.places + 1))
+        return self._page(self.places + 1)
 
     def recorder_stats(self) -> native.StatsPage:
         """The recorder's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.places + 2))
+        return self._page(self.places + 2)
 
     def board(self) -> native.Board:
         """The board."""
         return native.Board(self.control, native.board_offset(self.places))
 
+    def _page(self, slot: int) -> native.StatsPage:
+        try:
+            return native.StatsPage(self.control, native.stats_offset(slot))
+        except ValueError:
+            if self._lock is None:
+                raise
+            self._format()
+            return native.StatsPage(self.control, native.stats_offset(slot))
+
+    def _format(self) -> None:
+        """Write the header again, and what marks the statistics pages, where a process that went mad has damaged them.
+
+        Readers see no other numbers for a moment where it has not.
+        """
+        arena_bytes = len(self._maps["arena-0"])
+        there = native.check_control(self.control) is None
+        if not there or native.control_header(self.control) != (self.places, arena_bytes):
+            native.format_control(self.control, self.places, arena_bytes, os.getpid())
+        if native.workers(self.control) != self._filled:
+            native.set_workers(self.control, *self._filled)
+
     def _known(self, worker: int) -> int:
         if not 0 <= worker < self.places:
             raise IndexError(f"there is no worker {worker}; there are places for {self.places}")
         return worker
+
+    def mend(self) -> None:
+        """Write again what says where everything is, but for the rings, before a process attaches.
+
+        One that went mad may have damaged it, and no later one could attach.
+        """
+        self._format()
+        native.format_telemetry(self.flow, self._started)
+        for arena in self.arenas:
+            native.format_arena_segment(arena)
 
     def reset(self) -> None:
         """After the core's death, empty the rings, free every block, and reset the core's doorbell.
@@ -177,14 +172,10 @@ class Segments:
         The formats are written again in case the core has damaged them. Counters and the workers' doorbells
         stay. No process may use the segments meanwhile.
         """
-        _, arena_bytes = native.control_header(self.control)
-        workers, most = native.workers(self.control)
-        native.format_control(self.control, self.places, arena_bytes, os.getpid())
-        native.set_workers(self.control, workers, most)
+        self.mend()
         native.format_rings(self.rings, self.places)
         for i, arena in enumerate(self.arenas):
-            native.format_arena_segment(arena)
-            if i < most or i == self.places:  # the others have no marks, and touching them allocates memory
+            if i < self._filled[1] or i == self.places:  # the others have no marks, and touching them allocates memory
                 native.Arena(arena).mark_none()
         native.wake_core(self.control)
         with contextlib.suppress(posix_ipc.BusyError):
@@ -253,7 +244,8 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
         segments._maps["rings"] = _create_segment(segments.names.rings, native.rings_bytes(places))
         native.format_rings(segments.rings, places)
         segments._maps["flow"] = _create_segment(segments.names.flow, native.TELEMETRY_BYTES)
-        native.format_telemetry(segments.flow, time.time_ns())
+        segments._started = time.time_ns()
+        native.format_telemetry(segments.flow, segments._started)
         if ring:
             segments._maps["flight"] = _create_segment(segments.names.flight, ring)
         for i in range(places + 1):
@@ -262,7 +254,7 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
             native.format_arena_segment(segments._maps[f"arena-{i}"])
         segments._semaphore = _create_semaphore(segments.names.semaphore)
         native.format_control(control, places, arena_mib * MIB, os.getpid())
-        native.set_workers(control, workers, workers)
+        segments.set_workers(workers)
     except BaseException:
         segments.close()
         raise

@@ -1,6 +1,8 @@
 """A check that shared memory has room for a router, before its segments are created or grow."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,18 @@ def segments() -> list[str]:
         return sorted(os.listdir(DIRECTORY))
     except FileNotFoundError:
         return []
+
+
+def open_file(name: str) -> int:
+    """Return a descriptor to read a file of shared memory. Raises OSError, also for what is no file.
+
+    Every user may make names there: of a pipe, whose opening would wait for a writer, or of a link to somewhere else.
+    """
+    fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no file")
+    return fd
 
 
 def free_mib() -> int | None:

@@ -5,9 +5,9 @@ import os
 import re
 from typing import Final
 
-from shm.memory.segment import DIRECTORY, remove_file
+from shm.memory.segment import remove_file
 from shm.memory.snapshot_store import PATTERN
-from shm.memory.space import segments
+from shm.memory.space import open_file, segments
 
 _MEMBER: Final = re.compile(
     rf"(routerd-.*-\d+)-(?:control|rings|flow|flight|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core"
@@ -34,7 +34,7 @@ def owners(files: list[str]) -> list[str]:
 
 def _sweep_family(control: str, members: list[str]) -> list[str]:
     try:
-        fd = os.open(DIRECTORY / control, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = open_file(control)
     except FileNotFoundError:
         return [name for name in members if name != control and remove_file(name)]  # the control segment goes last
     except OSError:

@@ -18,7 +18,9 @@ def check_tracing(checked: list[Checked]) -> Iterator[Mistake]:
                 "spans are sent with opentelemetry, which is not installed: on Debian install routerd-tracing, "
                 "elsewhere give pip 'routerd[tracing]'",
             )
-        if not _is_url(tracing.endpoint):
+        if "@" in tracing.endpoint.partition("://")[2].partition("/")[0]:
+            yield at.mistake("endpoint", "names a user, and none is sent; remove what stands before the @")
+        elif not _is_url(tracing.endpoint):
             yield at.mistake(
                 "endpoint",
                 f"{shown(tracing.endpoint)} is no URL of HTTP; give one such as http://127.0.0.1:4318/v1/traces",
@@ -28,6 +30,9 @@ def check_tracing(checked: list[Checked]) -> Iterator[Mistake]:
 def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, an address in brackets that is none
+        named = (parts.hostname or "").encode("idna")
+        within = parts.path + parts.query
+        fit = within.isascii() and " " not in within
+        return parts.scheme in ("http", "https") and bool(named) and fit and parts.port != 0
+    except ValueError:  # a port that is no number, an address in brackets that is none, a name with a dot too many
         return False

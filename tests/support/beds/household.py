@@ -60,11 +60,16 @@ class FakeMemory:
     def reset(self) -> None:
         self.done.append("reset")
 
+    def mend(self) -> None: ...
+
     def wake_core(self) -> None:
         self.done.append("wake core")
 
     def worker_gone(self, index: int) -> None:
         self.done.append(f"worker {index} gone")
+
+    def recorder_gone(self) -> None:
+        self.done.append("recorder gone")
 
     def set_workers(self, count: int) -> None:
         self.done.append(f"{count} workers")

@@ -1,11 +1,13 @@
 """What `routerd bench` says of clients that do not get as far as their link."""
 
+import time
 from multiprocessing import Pipe
+from types import SimpleNamespace
 
 import pytest
 
-from routerd.cli.bench import Result, Stage, attached
-from routerd.cli.client import ClientError
+from routerd.cli.bench import Load, Result, Stage, _Receiver, attached
+from routerd.cli.client import ClientError, Place
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,12 @@ def test_a_client_with_a_link() -> None:
     for one in (Stage.CONNECTING, Stage.ATTACHING, Stage.MEASURING):
         there.send(one)
     attached(here, "news", 1.0)
+
+
+def test_messages_of_others_have_no_latency() -> None:
+    """Their ids are whatever their senders like."""
+    receiver = _Receiver(Place(), Load("a"), Pipe()[0], 1.0)
+    for sent in (None, 0, "text", b"octets", time.monotonic_ns()):
+        receiver.on_message(SimpleNamespace(message=SimpleNamespace(id=sent)))
+    assert receiver.result.messages == 5
+    assert len(receiver.result.latencies) == 1

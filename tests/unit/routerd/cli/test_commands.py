@@ -139,6 +139,16 @@ def test_output_that_is_closed(arguments: str, closed: str) -> None:
     assert (done.returncode, done.stderr.count("\n"), done.stderr.startswith(expected)) == (1, 1, True), done.stderr
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_terminal_that_is_not_utf_8(more: list[str]) -> None:
+    """Characters that it lacks become escapes; Python's default is an exception."""
+    command = [sys.executable, "-m", "routerd", "route", "explain", "\u0100=>B", *more]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u0100" in done.stdout
+
+
 def test_other_errors_of_the_system_are_faults() -> None:
     """They have a traceback: the output is not what they are about."""
 

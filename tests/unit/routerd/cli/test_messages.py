@@ -21,11 +21,14 @@ OUTCOMES = {
 
 
 class Answering(MessagingHandler):
-    """Gives its one message ``outcome``, and then ends the link or the connection if told so, or denies all."""
+    """Gives its one message ``outcome``, and then ends the link or the connection if told so, or denies all.
 
-    def __init__(self, outcome: int | None, end: str) -> None:
+    ``why`` is what it says of that.
+    """
+
+    def __init__(self, outcome: int | None, end: str, why: str = "") -> None:
         super().__init__(prefetch=0, auto_accept=False)
-        self.outcome, self.end = outcome, end
+        self.outcome, self.end, self.why = outcome, end, why
         self.port = free_port()
         self.listening = threading.Event()
 
@@ -44,12 +47,12 @@ class Answering(MessagingHandler):
     def on_message(self, event: Any) -> None:
         if self.outcome is not None:
             if self.outcome == Delivery.REJECTED:
-                event.delivery.local.condition = Condition("a:b", "why")
+                event.delivery.local.condition = Condition("a:b", self.why or "why")
             event.delivery.update(self.outcome)
             event.delivery.settle()
         ending = {"detach": event.link, "close": event.connection}.get(self.end)
         if ending is not None:
-            ending.condition = Condition("c:d", "too much")
+            ending.condition = Condition("c:d", self.why or "too much")
             ending.close()
 
     def on_transport_closed(self, event: Any) -> None:
@@ -101,3 +104,10 @@ def test_an_end_without_an_outcome_is_in_doubt(end: str) -> None:
     figures, (lost,) = sent(None, end, "x")
     assert figures == "0 accepted, 1 with an unknown outcome\n"
     assert "c:d: too much" in lost
+
+
+def test_what_a_peer_says_moves_no_cursor() -> None:
+    """The reasons of an outcome and of an end come from whoever received the message."""
+    _, lines = told(Answering(Delivery.REJECTED, "detach", "no\x1b[2J\x9b31m\u202e"), "send", "q", "x", "y")
+    assert [line for line in lines if r"no\x1b[2J\x9b31m\u202e" in line] == lines
+    assert len(lines) == 2

@@ -1,11 +1,14 @@
 """Following a rolling restart, with pages as a router would show them and the clock in the test's hand."""
 
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
 from routerd.cli import restart
 from routerd.cli.restart import PATIENCE_SECONDS, Follower, Found, Replaced, RestartError, find
+from shm.memory import space
 from shm.memory.observer import Page
 
 
@@ -105,3 +108,31 @@ def test_a_unit_that_has_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     with pytest.raises(RestartError, match=why):
         find(unit="u")
+
+
+def locked(folder: Path, pid: int) -> Path:
+    """A control segment as that of a living supervisor: its file is locked, as long as this process lives."""
+    file = folder / f"routerd-A-{pid}-control"
+    fcntl.flock(os.open(file, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+    return file
+
+
+def test_nobody_names_a_process_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody may make files in /dev/shm: a signal to the process that one names could end that."""
+    monkeypatch.setattr(space, "DIRECTORY", tmp_path)
+    mine = locked(tmp_path, os.getpid())
+    assert restart.running() == [Found("A", os.getpid())]
+    if os.geteuid():
+        mine.unlink()
+        locked(tmp_path, 1)
+    else:
+        os.chown(mine, 65534, -1)
+    assert restart.running() == []
+
+
+def test_what_is_no_file_is_no_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens a pipe waits for its writer."""
+    monkeypatch.setattr(space, "DIRECTORY", tmp_path)
+    os.mkfifo(tmp_path / f"routerd-A-{os.getpid()}-control")
+    (tmp_path / "routerd-B-1-control").symlink_to("/etc/passwd")
+    assert restart.running() == []

@@ -376,11 +376,23 @@ def test_tracing_needs_what_sends_spans(monkeypatch: pytest.MonkeyPatch) -> None
     assert "which is not installed: on Debian install routerd-tracing, elsewhere give pip 'routerd[tracing]'" in mistake
 
 
-@pytest.mark.parametrize("url", ["a:1", "ftp://a/", "http://", "http://a:x/", "http://[::/", "http://a:70000/"])
+@pytest.mark.parametrize(
+    "url",
+    ["a:1", "ftp://a/", "http://", "http://a:x/", "http://[::/", "http://a:70000/", "http://a..b/", "http://.a/",
+     f"http://{'a' * 64}/", "http://a/b c", "http://a/\u00e4", "http://a/?\u00e4"],
+)  # fmt: skip
 def test_spans_go_to_a_url(url: str) -> None:
     (mistake,) = told(router() + f"tracing {{\n endpoint: {url}\n}}\n")
     assert "is no URL of HTTP; give one such as http://127.0.0.1:4318/v1/traces" in mistake
     assert told(router() + "tracing {\n endpoint: https://[::1]:4318/v1/traces\n}\n") == []
+
+
+def test_spans_go_to_nobody_by_name() -> None:
+    """The password of a user would be in the log, and in no request."""
+    (mistake,) = told(router() + "tracing {\n endpoint: https://user:secret@collector.example/v1/traces\n}\n")
+    assert mistake.endswith("endpoint: names a user, and none is sent; remove what stands before the @")
+    assert "secret" not in mistake
+    assert told(router() + "tracing {\n endpoint: https://collector.example/v1/@traces\n}\n") == []
 
 
 def test_a_section_without_its_end_contradicts_nobody() -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from routerd.config import Config, Listener, load
 from routerd.log.log import configure
 from routerd.machine.listeners import Listening, close_all, listen_all
 from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
+from routerd.translate.security import host_ranges
 
 
 def listener(port: int, host: str = "127.0.0.1", **more: object) -> Listener:
@@ -220,3 +222,30 @@ def test_nothing_changed_is_said(
     caplog.set_level(logging.DEBUG)
     tell(reload(running.config, listening), ())
     assert [record.getMessage() for record in caplog.records] == ["Reload: nothing has changed"]
+
+
+def test_a_reload_looks_names_up_again(
+    running: Running, listening: list[Listening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that has moved gets in from its new address alone; one that the resolver did not know gets in at last."""
+    known = {"gate.example": "192.0.2.7"}
+
+    def look_up(name: str, *more: object, **others: object) -> list[Any]:
+        if name.endswith(".example") and name not in known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(0, 0, 0, "", (known[name], 0))] if name in known else there(name, *more, **others)
+
+    def found() -> list[str]:
+        return [host_ranges(name)[0][0][0] if host_ranges(name)[0] else "" for name in ("gate.example", "late.example")]
+
+    there = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    host_ranges.cache_clear()
+    try:
+        assert found() == ["192.0.2.7", ""]
+        known |= {"gate.example": "192.0.2.8", "late.example": "192.0.2.9"}
+        assert found() == ["192.0.2.7", ""]
+        reload(running.config, listening)
+        assert found() == ["192.0.2.8", "192.0.2.9"]
+    finally:
+        host_ranges.cache_clear()

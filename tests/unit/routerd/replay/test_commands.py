@@ -1,8 +1,10 @@
 """What `routerd replay` says, and its exit status."""
 
+import errno
 import os
 import resource
 import signal
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,3 +140,26 @@ def test_a_core_that_lives_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
         commands.replay(tmp_path / "it", False, None, until_crash=True, minimise=False, no_run=False) == commands.OTHER
     )
     assert capsys.readouterr().out.splitlines()[-1] == "the core does not die"
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+def test_records_that_cannot_be_printed_say_nothing_of_the_file(number: int) -> None:
+    """The command ends as any other: with a sentence where a disk is full, quietly where the reader is gone."""
+    with pytest.raises(OSError, match=os.strerror(number)) as error:
+        Attempt(Bed().recording()).run(None, raising(OSError(number, "")))
+    assert error.value.errno == number
+
+
+def test_a_recording_takes_the_place_of_a_file_alone(tmp_path: Path) -> None:
+    """Root may rename a file over a device, such as /dev/null."""
+    taken = Bed().take()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("it")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match="no regular file"):
+            taken.write(tmp_path / name)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    for _ in range(2):
+        taken.write(tmp_path / "it")
+    assert Recording.load(tmp_path / "link").about == taken.about
+    assert len(list(tmp_path.iterdir())) == 3

@@ -5,12 +5,13 @@ import re
 import socket
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from routerd.config import Address, Listener, Log
 from routerd.machine.listeners import Listening
 from routerd.supervise import children as children_module
-from routerd.supervise.child import Death
+from routerd.supervise.child import LAST_FILE_SECONDS, Death
 from routerd.supervise.children import RECLAIM_SECONDS
 from shm.contract.control import (
     AddressSetup,
@@ -29,6 +30,7 @@ from shm.contract.control import (
     WorkerGone,
     WorkerReclaimed,
 )
+from shm.contract.flow_log.setup import FlowLogSetup
 from tests.support.beds.household import FakeChild, Home, blueprint
 
 
@@ -329,3 +331,36 @@ def test_who_hangs_up_is_killed_if_it_does_not_exit_and_in_a_stop_with_the_other
     for now in (6.0, 7.0, 8.5):
         home.children.step(now)
     assert home.child(other).killed == "did not exit in time"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_recorder_that_was_killed_and_is_not_wanted_is_gone(home: Home, late: bool) -> None:
+    """Only one that ends in order says so itself: the other would be missing for ever."""
+    recorder, flow = home.children.recorder, FlowLogSetup("/x", 1)
+    home.children.change(msgspec.structs.replace(blueprint(), flow=flow))
+    home.up()
+    home.children.step(0.0)
+    home.ready(recorder, 0.0)
+    if late:
+        home.children.change(blueprint())
+        home.children.died(recorder, 1.0)
+    else:
+        home.children.died(recorder, 1.0)
+        assert "recorder gone" not in home.memory.done
+        home.children.change(blueprint())
+    assert home.memory.done.count("recorder gone") == 1
+    home.children.change(blueprint())
+    home.children.step(99.0)
+    assert recorder.child is None
+    assert home.memory.done.count("recorder gone") == 1
+
+
+def test_the_end_of_a_recorders_file_has_one_deadline(home: Home) -> None:
+    """Another reload gives it no more time."""
+    home.children.change(msgspec.structs.replace(blueprint(), flow=FlowLogSetup("/x", 1)))
+    home.up()
+    home.children.step(0.0)
+    child = home.child(home.children.recorder)
+    for now in (1.0, 20.0):
+        home.children.change(blueprint(), now=now)
+    assert child.kill_at == 1.0 + LAST_FILE_SECONDS

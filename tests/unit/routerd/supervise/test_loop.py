@@ -11,7 +11,8 @@ from routerd.config import Listener, default_config
 from routerd.machine.listeners import close_all, listen_all
 from routerd.machine.systemd import Manager
 from routerd.supervise import supervisor as supervisor_module
-from routerd.supervise.supervisor import Supervisor
+from routerd.supervise.supervisor import REPORTS, Supervisor
+from shm.contract.control import Drained
 
 
 def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,3 +106,18 @@ def test_a_reload_that_fails_as_nobody_foresaw_ends_nothing(
     supervisor._reload()
     assert reads == [False]
     assert "Reload failed: RuntimeError: planted; the router goes on" in caplog.text
+
+
+def test_a_child_that_never_stops_reporting_holds_nobody_up() -> None:
+    """What it says beyond a portion waits for the next turn; of one that has died all is read."""
+    left = [Drained()] * (3 * REPORTS)
+    said: list[object] = []
+    nothing: Any = None
+    children: Any = SimpleNamespace(said=lambda place, message, now: said.append(message))
+    memory: Any = SimpleNamespace(set_certificate_expiry=lambda seconds: None)
+    supervisor = Supervisor(default_config(), nothing, children, memory, Manager({}, 1), listening=[], signals=nothing)
+    place: Any = SimpleNamespace(child=SimpleNamespace(receive=lambda: left.pop() if left else None))
+    supervisor._take_reports(place)
+    assert len(said) == REPORTS
+    supervisor._take_reports(place, most=None)
+    assert len(said) == 3 * REPORTS

@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from bench import contract
 from routerd.supervise import memory as memory_module
 from routerd.supervise.memory import SharedMemory
+from shm.contract.roles import Role
+from shm.memory.observer import SharedView
 from shm.memory.segment import DIRECTORY, attach
+from shm.native import FlowReader, stats_offset
 from shm.statistics.stats import COUNTERS
 
 
@@ -88,8 +92,60 @@ def test_reset_mends_what_a_mad_core_has_damaged(memory: SharedMemory) -> None:
         pass
 
 
+@pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])
+def test_a_worker_that_went_mad_keeps_no_other_from_starting(memory: SharedMemory, octet: int) -> None:
+    """Every process that starts attaches to all segments. What the others count and hold stays as it is."""
+    with attach(memory.prefix) as segments:
+        arenas = [contract.Arena(arena) for arena in segments.arenas]
+        assert contract.mark_chain(arenas[0], 7) > 0
+        marked, started = arenas[0].marked(), FlowReader(segments.flow).started
+        for damaged in (segments.arenas[0], segments.arenas[1], segments.flow):
+            damaged[:32] = bytes((octet,)) * 32
+        memory.empty(1)
+        memory.mend()
+        with attach(memory.prefix) as later:
+            assert contract.Arena(later.arenas[0]).marked() == marked
+            assert FlowReader(later.flow).started == started
+        del arenas
+
+
+@pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])
+def test_the_supervisor_believes_no_number_that_a_mad_core_may_have_written(octet: int) -> None:
+    """How many workers there are, and how large their arenas: the router would end with it, or no later core start."""
+    memory = SharedMemory("memory-test", 2, 4, places=3)
+    memory.set_workers(3)
+    memory.set_workers(2)
+    with closing(memory), attach(memory.prefix) as segments:
+        segments.control[:8192] = bytes((octet,)) * 8192
+        for slot in range(3 + 3):
+            at = stats_offset(slot)
+            segments.control[at : at + 8] = bytes((octet,)) * 8
+        assert memory.connections() == 0
+        memory.beat()
+        memory.reset()
+        with attach(memory.prefix) as later:
+            assert later.counts() == (2, 3)
+            assert [later.size(f"arena-{index}") for index in range(3)] == [4 << 20] * 3
+
+
 def test_the_core_is_woken_through_its_semaphore(memory: SharedMemory) -> None:
     """It may sleep where no poll can watch its control socket."""
     with attach(memory.prefix) as segments:
         memory.wake_core()
         segments.semaphore.acquire(5)
+
+
+def test_a_recorder_that_nobody_wants_any_more_is_not_missing(memory: SharedMemory) -> None:
+    """Its page has no process; what it counted stays counted."""
+    with attach(memory.prefix) as segments:
+        page = segments.recorder_stats()
+        page.own(4711, 3)
+        page.add(COUNTERS["flow_rows"].place, 5)
+        view = SharedView(memory.prefix)
+        assert Role.RECORDER in view.processes
+        memory.recorder_gone()
+        assert Role.RECORDER not in view.processes
+        assert [(one.process, one.generation, one.counters["flow_rows"]) for one in view.former()] == [
+            ("recorder", 3, 5)
+        ]
+        del page, view

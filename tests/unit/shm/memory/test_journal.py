@@ -96,6 +96,18 @@ def test_nonsense_ends_what_is_told(memory: mmap.mmap) -> None:
     assert mine.lines(9) == []
 
 
+@pytest.mark.parametrize("octet", [0x80, 0xFF])
+def test_numbers_that_another_process_has_damaged_end_no_process(memory: mmap.mmap, octet: int) -> None:
+    """The supervisor's journal is in reach of a core that goes mad, and its log lines must not end it."""
+    mine = Journal(memory, WORKERS, 0)
+    mine.write(entry("old"))
+    at = native.journal_offset(WORKERS, 0)
+    memory[at : at + 4096] = bytes((octet,)) * 4096
+    mine.write(entry("new"))
+    mine.write(entry("newer"))
+    assert texts(mine.lines(9)) == ["new", "newer"]
+
+
 def test_counts_by_module_and_level(memory: mmap.mmap) -> None:
     mine = Journal(memory, WORKERS, 0)
     for level in ("info", "info", "critical"):

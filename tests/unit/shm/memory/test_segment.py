@@ -14,7 +14,7 @@ import posix_ipc
 import pytest
 
 from bench import contract
-from shm.memory import segment
+from shm.memory import segment, space
 from shm.memory.sweep import owners, sweep
 
 SHM = Path("/dev/shm")
@@ -247,6 +247,16 @@ def test_sweep_removes_a_family_that_was_never_finished(prefix):
     """A maker killed between its first two calls leaves an empty control segment."""
     (SHM / f"{prefix[1:]}-control").write_bytes(b"")
     assert f"{prefix[1:]}-control" in sweep()
+
+
+def test_sweep_waits_for_nobody(tmp_path, monkeypatch):
+    """Everybody may make names in shared memory, also of pipes, whose opening would wait for a writer."""
+    for module in (space, segment):
+        monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    os.mkfifo(tmp_path / "routerd-a-1-control")
+    (tmp_path / "routerd-a-1-rings").touch()
+    (tmp_path / "routerd-b-1-rings").touch()
+    assert sweep() == ["routerd-b-1-rings"]
 
 
 def test_constants_stand_once():

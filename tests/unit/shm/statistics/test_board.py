@@ -117,6 +117,23 @@ def test_a_shared_view_reads_and_cannot_write() -> None:
     assert not list(Path("/dev/shm").glob(f"{prefix[1:]}*"))
 
 
+def test_a_look_at_a_router_that_begins_is_taken_again() -> None:
+    """It has made one segment and not the other yet: until it has both, the view is the former one."""
+    prefix = segment.segment_prefix("test-begin", os.getpid())
+    with segment.create(prefix, 2, 1) as segments:
+        view = SharedView(prefix)
+    with segment.create(prefix, 1, 1) as segments:
+        rings = Path(f"/dev/shm{segments.names.rings}")
+        hidden = rings.rename(rings.with_suffix(".hidden"))
+        for _ in range(2):
+            with pytest.raises(segment.SegmentError, match="rings cannot be opened"):
+                view.look_again()
+            assert view.processes == ("worker-0", "worker-1", "core", "supervisor")
+        hidden.rename(rings)
+        view.look_again()
+        assert view.processes == ("worker-0", "core", "supervisor")
+
+
 def test_what_is_no_router_is_refused() -> None:
     """The error says what to do."""
     with pytest.raises(segment.SegmentError, match="is its router running"):
