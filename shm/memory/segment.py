@@ -24,6 +24,7 @@ import posix_ipc  # type: ignore[import-not-found]  # an extension without type 
 
 from shm import native
 from shm.memory import flight, snapshot_store
+from shm.memory.backing import back_marks, back_supervisor
 from shm.memory.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
@@ -100,7 +101,11 @@ class Segments:
 
     def set_workers(self, workers: int) -> None:
         """Set the number of workers; only the process that created the segments may do so."""
-        native.set_workers(self.control, workers, max(workers, self.counts()[1]))
+        before, most = self.counts()
+        for place in range(before, workers):
+            with contextlib.suppress(SegmentError):  # who asked for more workers has checked that there is room
+                back_marks(self, place)
+        native.set_workers(self.control, workers, max(workers, most))
 
     def counts(self) -> tuple[int, int]:
         """Return the number of workers and its maximum since the router's start."""
@@ -263,6 +268,7 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
         segments._semaphore = _create_semaphore(segments.names.semaphore)
         native.format_control(control, places, arena_mib * MIB, os.getpid())
         native.set_workers(control, workers, workers)
+        back_supervisor(segments)
     except BaseException:
         segments.close()
         raise
