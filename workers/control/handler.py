@@ -39,6 +39,7 @@ from workers.control.opening import (
     Terms,
     described,
     form_of,
+    introduced,
     open_properties,
     tenant_of,
 )
@@ -132,8 +133,8 @@ class Handler:
             said = opened.properties.get("qd.annotations-version", 0)
             ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
         way = "from" if connector is None else "to"
-        text = "[C%d] connection %s %s opened, container %r"
-        self._say(index, SERVER, text, number, way, opened.host, opened.container)
+        text = "[C%d] connection %s %s opened, container %r%s"
+        self._say(index, SERVER, text, number, way, opened.host, opened.container, introduced(opened))
         if connector is not None:
             name = (index, generation)
             self._connectors.opened(connector.number, name, opened.properties, described(opened))

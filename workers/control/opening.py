@@ -78,6 +78,15 @@ def described(opened: ConnectionOpened) -> str:
     return " ".join(f"{name}={value}" for name, value in said.items())
 
 
+def introduced(opened: ConnectionOpened) -> str:
+    """Return what the log says of a connection behind its container: who has logged in, how, by which door."""
+    words = [f", user {opened.login!r}"] if opened.login and not opened.connector else []
+    words += [f", {opened.tls_protocol}"] if opened.tls_protocol else []
+    words += [f", role {opened.role}"] if opened.role != "normal" else []
+    words += [f", listener {opened.listener}"] if opened.listener else []
+    return "".join(words)
+
+
 def _whole(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value < 2**31 else 0
 
