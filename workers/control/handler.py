@@ -41,6 +41,7 @@ from workers.control.opening import (
     form_of,
     introduced,
     open_properties,
+    plainly,
     tenant_of,
 )
 from workers.control.policy import DENIED, DeniedError
@@ -202,7 +203,7 @@ class Handler:
         number = self._registry.number(index)
         del self._registry.numbers[index]
         self._trace_settings.pop(index, None)
-        error = self._reason(index, generation, error)
+        error = plainly(self._reason(index, generation, error))
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
         connector = self._dialled_by.pop(index, None)
@@ -248,8 +249,10 @@ class Handler:
     def message_denied(self, index: int, generation: int) -> None:
         """Close a connection after the pump has rejected a message larger than the policy allows."""
         self._denied(self._vhost(index), "message")
-        text = "message of %s denied: larger than the policy allows"
-        self._say(index, POLICY, text, self.peers.get(index, "?"))
+        passed = self._passed.get(index)
+        text = "message of %s (user %r, vhost %s) denied: larger than maxMessageSize of the policy, %d bytes"
+        who = (passed.user, self._vhost(index) or "-", passed.max_message) if passed else ("", "-", 0)
+        self._say(index, POLICY, text, self.peers.get(index, "?"), *who)
         self._pump.connection_close(index, generation, TOO_LARGE)
 
     def _vhost(self, index: int) -> str:

@@ -8,6 +8,7 @@ import msgspec
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.payloads import ConnectionOpened
 from workers.control.guard import Passed
+from workers.control.neighbours import AmqpError
 
 PRODUCT: Final = "routerd"
 # The router accepts senders without a target address, and streams over links with this capability.
@@ -17,6 +18,7 @@ NO_DESCRIPTORS: Final = (
     "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
     "(ulimit -n) or lower the number of clients"
 )
+SILENT: Final = "local-idle-timeout expired"  # the engine's description
 OF_ROUTERS: Final = ("inter-router", "edge")
 
 # Forms of router annotations: content.h, enum content_annotations.
@@ -85,6 +87,13 @@ def introduced(opened: ConnectionOpened) -> str:
     words += [f", role {opened.role}"] if opened.role != "normal" else []
     words += [f", listener {opened.listener}"] if opened.listener else []
     return "".join(words)
+
+
+def plainly(error: AmqpError | None) -> AmqpError | None:
+    """Return why a connection has ended, with what the engine's words for a silent peer mean."""
+    if error is not None and error[1] == SILENT:
+        return error[0], f"{SILENT}: its peer has sent nothing for idleTimeoutSeconds"
+    return error
 
 
 def _whole(value: object) -> int:
