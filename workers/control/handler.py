@@ -135,7 +135,7 @@ class Handler:
             ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
         way = "from" if connector is None else "to"
         text = "[C%d] connection %s %s opened, container %r%s"
-        self._say(index, SERVER, text, number, way, opened.host, opened.container, introduced(opened))
+        self._say(index, SERVER, text, number, way, opened.host, opened.container, introduced(opened, terms))
         if connector is not None:
             name = (index, generation)
             self._connectors.opened(connector.number, name, opened.properties, described(opened))
@@ -270,7 +270,7 @@ class Handler:
 
     def accept_failed(self, config: int) -> None:
         """Log that accept() fails for lack of descriptors or memory; the pump retries ten times a second."""
-        name = self._listeners[config].name or config
+        name = self._listeners[config].shown
         self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
 
     # ---- links ----

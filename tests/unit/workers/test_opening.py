@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.payloads import ConnectionOpened
-from workers.control.opening import MAP, NONE, SECTION, SKUPPER, Form, form_of, introduced, open_properties
+from workers.control.opening import MAP, NONE, SECTION, SKUPPER, Form, Terms, form_of, introduced, open_properties
 
 
 def connector(**attributes: object) -> ConnectorSetup:
@@ -70,18 +71,23 @@ def test_routers_are_reported_cost_and_version_and_others_what_is_configured() -
     assert open_properties(listener, "1.0", 8) == ours | {"failover-server-list": place}
 
 
+OUTSIDE = ListenerSetup("outside", [], url="amqps://0.0.0.0:5671")
+UNNAMED = msgspec.structs.replace(OUTSIDE, name="")
+
+
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("terms", "said", "text"),
     [
-        ({"user": "anonymous", "sasl": "ANONYMOUS", "authenticated": True}, ""),
-        ({"user": "al\nice", "sasl": "PLAIN", "listener": "outside"}, r", user 'al\nice', listener outside"),
+        (UNNAMED, {"user": "anonymous", "sasl": "ANONYMOUS", "authenticated": True}, ", listener amqps://0.0.0.0:5671"),
+        (OUTSIDE, {"user": "al\nice", "sasl": "PLAIN"}, r", user 'al\nice', listener outside"),
         (
+            OUTSIDE,
             {"user": "CN=e", "sasl": "EXTERNAL", "tls_protocol": "TLSv1.3", "role": "edge"},
-            ", user 'CN=e', TLSv1.3, role edge",
+            ", user 'CN=e', TLSv1.3, role edge, listener outside",
         ),
-        ({"user": "ours", "sasl": "PLAIN", "connector": "c", "role": "route-container"}, ", role route-container"),
+        (connector(), {"user": "ours", "sasl": "PLAIN", "role": "route-container"}, ", role route-container"),
     ],
 )
-def test_the_log_says_who_has_come_in_by_which_door(said: dict[str, Any], text: str) -> None:
+def test_the_log_says_who_has_come_in_by_which_door(terms: Terms, said: dict[str, Any], text: str) -> None:
     """But no user whom nobody has proved, and not as whom the router itself logged in."""
-    assert introduced(ConnectionOpened(1, 1, "c", "h:1", **said)) == text
+    assert introduced(ConnectionOpened(1, 1, "c", "h:1", **said), terms) == text
