@@ -231,3 +231,8 @@ def test_services_that_are_no_amqp_are_no_misspelt_listeners(kind: str) -> None:
     (mistake,) = told(f"{kind} {{\n port: 1\n}}\nlistener {{\n}}\n")
     why = "routerd carries no TCP or HTTP; leave that service to another router"
     assert mistake == f"1: there is no entity '{kind}': {why}"
+
+
+def test_a_role_of_early_versions_is_told_its_successor() -> None:
+    (mistake,) = told("connector {\n role: on-demand\n port: 1\n}\nlistener {\n}\n")
+    assert mistake.endswith("(perhaps route-container)")
