@@ -13,6 +13,11 @@ cdef class Arena(Mapped):
         """The numbers of small and large blocks."""
         return self.view.small_count, self.view.large_count
 
+    @property
+    def first_block(self) -> int:
+        """The offset of the first block: before it are header and marks."""
+        return <size_t> (<uint8_t *> arena_content_of(&self.view, 0) - <uint8_t *> self.base)
+
     def content(self, uint32_t head) -> tuple[int, int]:
         """Return the published bytes and the state of a chain. Raises ValueError if there is no such block."""
         cdef arena_content *c = self.content_of(head)

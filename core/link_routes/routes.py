@@ -291,7 +291,7 @@ class Routes(Plane):
         route.hosts[host].add(identity)
         self._served.setdefault(host, {})[route.key, identity] = route
         if len(route.hosts) == 1 and len(route.hosts[host]) == 1:
-            self._say("link route %s is active", route)
+            self._say("link route %s %s is active", route)
             self.advertise(route.key, True)
 
     def _drop_host(self, route: Route, host: Host, identity: str) -> None:
@@ -307,12 +307,13 @@ class Routes(Plane):
             return
         del route.hosts[host], route.turns[bisect_left(route.turns, host)]
         if not route.hosts:
-            self._say("link route %s is inactive: its brokers are gone", route)
+            self._say("link route %s %s is inactive: its brokers are gone", route)
             self.advertise(route.key, False)
             self._forget_idle(route)
 
     def _say(self, text: str, route: Route) -> None:
-        self._lines.tell(time.monotonic(), LOGGER, logging.INFO, text, route.key, key=(text, route.key))
+        way = "out" if route.outgoing else "in"
+        self._lines.tell(time.monotonic(), LOGGER, logging.INFO, text, route.pattern, way, key=(text, route.key))
 
     def _forget_idle(self, route: Route) -> None:
         if not route.hosts and not route.remotes and not route.wanted and self._routes.get(route.key) is route:

@@ -47,10 +47,12 @@ from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
 from core.rmr.active.route_tables import RouteTables as Tables
+from shm.contract.administering import reads
 from shm.contract.complaints import bursts
 from shm.contract.failures import failures
 from shm.contract.management import Delta, Management
 from shm.contract.text import printable
+from shm.memory.journal import NOTICE
 
 LOGGER = logging.getLogger("AGENT")
 
@@ -71,7 +73,7 @@ _CONFIGURED: dict[str, type[Configured]] = {
     "router.config.binding": Bindings,
     "router.config.linkRoute": LinkRoutes,
 }
-REFUSED = "%s of %s by %s refused: %s"
+DONE, REFUSED = "%s of %s by %s done", "%s of %s by %s refused: %s"
 _CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
 
 
@@ -80,7 +82,7 @@ class Agent:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._refusals = bursts()
+        self._refusals, self._changes = bursts(), bursts()
         kinds = _CONFIGURED
         tables = _TABLES
         if view.core.find(Tables) is not None:
@@ -112,7 +114,7 @@ class Agent:
         self._view.requester = request.requester
         try:
             request.requester.permit(request.operation)
-            return self._respond(request)
+            response = self._respond(request)
         except ManagementError as error:
             text, who = printable(error.text, LONGEST_TEXT), request.requester.who
             self._refusals.tell(time.monotonic(), LOGGER, logging.ERROR, REFUSED, operation, _about(request), who, text)
@@ -120,6 +122,10 @@ class Agent:
         except Exception as error:
             failures.tell("a management request", error, f"{operation} of {_about(request)} is answered with an error")
             return Response(INTERNAL, {}, f"{type(error).__name__}: {error}")
+        if not reads(request.operation):
+            who = request.requester.who
+            self._changes.tell(time.monotonic(), LOGGER, NOTICE, DONE, operation, _about(request), who)
+        return response
 
     def _respond(self, request: Request) -> Response:
         if request.type == "console":

@@ -8,6 +8,7 @@ import msgspec
 
 from shm.contract.administering import ALL, READ, reads
 from shm.contract.management import PREFIX
+from shm.contract.text import printable
 
 OK: Final = HTTPStatus.OK
 CREATED: Final = HTTPStatus.CREATED
@@ -22,6 +23,7 @@ MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of ma
 REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
 _LONGEST_NUMBER: Final = 20  # characters: each shorter text fits into 64 bits
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
+LONGEST_USER: Final = 200  # characters: the subject of a certificate is a user's name, too
 
 
 class ManagementError(Exception):
@@ -57,11 +59,14 @@ class Requester(msgspec.Struct, frozen=True):
     # Returns the address for answers to a reply-to, or None if it may get none there. Without it all are allowed.
     reply_to: Callable[[str], str | None] | None = None
     routable: Callable[[str, bool], bool] = lambda pattern, outgoing: True  # by the lists of its user group
+    user: str = ""  # who has logged in
 
     @property
     def who(self) -> str:
         """Its description for the log."""
-        return f"edge router {self.container[:CONTAINER_CHARACTERS]!r} at {self.peer}" if self.edge else self.peer
+        if self.edge:
+            return f"edge router {self.container[:CONTAINER_CHARACTERS]!r} at {self.peer}"
+        return f"{self.peer} (user {printable(repr(self.user), LONGEST_USER)})" if self.user else self.peer
 
     def may_read(self, operation: str) -> bool:
         """Whether an operation only reads and the requester may read."""

@@ -125,6 +125,7 @@ class Service:
             administration.led(link, self._core.local.text, connection),
             self._bound(link, connection),
             (lambda pattern, outgoing: True) if link.guarded is None else link.guarded.rights.routable,
+            connection.login,
         )
 
     def _left(self, link: Link, connection: ConnectionOpened) -> Requester:

@@ -18,10 +18,12 @@ import msgspec
 import psutil
 
 from routerd.cli.client import Client, ClientError, Place
+from routerd.cli.log import later
 from routerd.cli.printed import print_json
 from shm.contract.numbers import counted, whole
 from shm.contract.roles import Role
 from shm.contract.text import printable
+from shm.memory.journal import Journal, Line
 from shm.memory.observer import Page, SharedView
 from shm.memory.segment import SegmentError
 from shm.memory.space import open_file, segments
@@ -29,6 +31,8 @@ from shm.memory.space import open_file, segments
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
 OVER = "All processes are new except the supervisor and the exporter, which a rolling restart keeps."
+REFUSED = "Rolling restart refused: "  # how the supervisor's log line begins
+LINES = 50  # of the supervisor's last ones, among which it is
 _CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
 
 
@@ -200,13 +204,15 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
     try:
         view = SharedView(router.prefix)
         follower = Follower(view.pages, time.monotonic)
+        journal = view.journal(Role.SUPERVISOR)
+        known = journal.lines(LINES)
         os.kill(router.pid, signal.SIGUSR1)
     except SegmentError as error:
         raise RestartError(f"router {router.id}: {error}") from error
     except (PermissionError, ProcessLookupError) as error:
         raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
     try:
-        for line in _progress(router, follower, timeout):
+        for line in _progress(router, follower, timeout, lambda: _refusal(known, journal)):
             click.echo(line, err=as_json)
     finally:
         if as_json:
@@ -214,7 +220,14 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
             print_json({"router": router.id, "pid": router.pid, **found})
 
 
-def _progress(router: Found, follower: Follower, timeout: float) -> Iterator[str]:
+def _refusal(known: list[Line], journal: Journal) -> str | None:
+    """Return why the supervisor has refused, in the words of its log; None unless it has since the `known` lines."""
+    texts = [text for _, _, text, *_ in later(known, journal.lines(LINES))]
+    why = next((text for text in texts if text.startswith(REFUSED)), None)
+    return why and why.removeprefix(REFUSED).removesuffix(f" process={Role.SUPERVISOR}")
+
+
+def _progress(router: Found, follower: Follower, timeout: float, refusal: Callable[[], str | None]) -> Iterator[str]:
     """Yield lines about the restart until it is over. Raises RestartError."""
     yield f"Router {router.id}, process {router.pid}: {counted(follower.total, 'process')}, one after the other"
     end = time.monotonic() + timeout
@@ -225,6 +238,8 @@ def _progress(router: Found, follower: Follower, timeout: float) -> Iterator[str
             return
         if not lives(router):
             raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")
+        if not follower.replaced and (why := refusal()):
+            raise RestartError(f"router {router.id} refuses, and goes on as it is: {why}")
         if time.monotonic() >= end:
             raise RestartError(
                 f"{follower.waiting[0]} has not been replaced within {timeout:g} s; the router goes on with "

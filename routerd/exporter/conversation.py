@@ -16,6 +16,7 @@ from routerd.exporter.tls import TLS_RECORD, Secured
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 HEAD_BYTES: Final = 8192  # of a request
 _END: Final = re.compile(rb"\r\n\r\n|\n\n")  # of a head
+_NO_HTTP: Final = {b"AMQP": "AMQP, and the listener HTTP", TLS_RECORD: "TLS, and the listener has no sslProfile"}
 
 Result = TypeVar("Result")
 Waiting = Generator[int, None, Result]  # yields events, returns a result
@@ -27,9 +28,9 @@ class Connected(Protocol):
     sock: socket.socket
 
 
-def malformed(status: int) -> ShutError:
+def malformed(status: int, why: str = "") -> ShutError:
     """Return the refusal of what is no request, with this HTTP status."""
-    return ShutError(HTTPStatus(status), "malformed", HTTPStatus(status).phrase)
+    return ShutError(HTTPStatus(status), "malformed", why or HTTPStatus(status).phrase)
 
 
 def when_ready(call: Callable[[], Result], events: int) -> Waiting[Result]:
@@ -70,6 +71,9 @@ def read_head(sock: socket.socket) -> Waiting[tuple[bytes, bytes] | None]:
         if not part:
             return None
         octets += part
+        for begin, spoken in _NO_HTTP.items():
+            if octets.startswith(begin):
+                raise malformed(HTTPStatus.BAD_REQUEST, f"the client speaks {spoken}")
     return octets[: end.end()], octets[end.end() :]
 
 

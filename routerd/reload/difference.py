@@ -92,7 +92,8 @@ def _texts(old: Entity, new: Entity) -> str:
 
 def _names(old: Entity, new: Entity) -> str:
     """Return the names of changed attributes without their values, which may be secret."""
-    return ", ".join(name for name, _ in _changes(old, new))
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(new)}
+    return ", ".join(names[name] for name, _ in _changes(old, new))
 
 
 def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:

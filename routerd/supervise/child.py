@@ -65,7 +65,7 @@ def guess(how: str) -> str:
         return "it crashed; coredumpctl shows it, if core dumps are kept"
     if how.startswith("SIG"):
         return "killed from outside"
-    return "it ended by itself; its last log lines say why"
+    return "it ended by itself; its last log lines, or standard error, say why"
 
 
 def _no_memory() -> str:

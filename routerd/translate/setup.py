@@ -244,6 +244,7 @@ def _listener(listening: Listening, link_capacity: int | None, profiles: Sequenc
         failover=failover_places(listener.failover_urls or ""),
         advertised=advertised(listener),
         websockets=False,  # `_handing_over` sets this
+        url=next(iter(listening.urls), ""),
         **common_terms(listener, link_capacity),
     )
 

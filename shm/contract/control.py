@@ -78,6 +78,12 @@ class ListenerSetup(TransportSetup, frozen=True):
     advertised: str = ""  # host:port at which RMR applications reach it; a lone host gets the listener's port
     replies: bool = False  # the listener accepts only replies to messages of this router
     websockets: bool = False  # the last of fds is the socket pair's end that brings WebSocket connections
+    url: str = ""  # where clients reach its first socket
+
+    @property
+    def shown(self) -> str:
+        """Its name in the log."""
+        return self.name or self.url or str(self.number)
 
 
 class ConnectorSetup(TransportSetup, frozen=True):

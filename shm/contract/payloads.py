@@ -59,6 +59,11 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
         """The peer's name for the log."""
         return f"{self.container} at {self.host}"
 
+    @property
+    def login(self) -> str:
+        """The user that the peer has proved to be; empty for a stranger, whom the engine calls authenticated, too."""
+        return "" if self.sasl in ("", "ANONYMOUS") or self.user == "anonymous" else self.user
+
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
     """C_CONNECTION_CLOSED, worker -> core: a connection is gone, after a C_DETACH for each of its links."""

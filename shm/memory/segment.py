@@ -22,6 +22,7 @@ import posix_ipc  # type: ignore[import-not-found]  # an extension without type 
 
 from shm import native
 from shm.memory import flight, snapshot_store
+from shm.memory.backing import back_marks, back_supervisor
 from shm.memory.names import Names, segment_prefix
 from shm.memory.space import DIRECTORY, MIB, SegmentError, check_space
 
@@ -62,7 +63,11 @@ class Segments:
 
     def set_workers(self, workers: int) -> None:
         """Set the number of workers; only the process that created the segments may do so."""
-        self._filled = workers, max(workers, self._filled[1])
+        before, most = self._filled
+        for place in range(before, workers):
+            with contextlib.suppress(SegmentError):  # who asked for more workers has checked that there is room
+                back_marks(self, place)
+        self._filled = workers, max(workers, most)
         native.set_workers(self.control, *self._filled)
 
     def counts(self) -> tuple[int, int]:
@@ -255,6 +260,7 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
         segments._semaphore = _create_semaphore(segments.names.semaphore)
         native.format_control(control, places, arena_mib * MIB, os.getpid())
         segments.set_workers(workers)
+        back_supervisor(segments)
     except BaseException:
         segments.close()
         raise

@@ -42,6 +42,18 @@ class Said(NamedTuple):
     why: str = ""
 
 
+def configuration(directory: str, name: str) -> dict[str, str]:
+    """Return the settings of Cyrus SASL's file of that name; empty without a directory or if it cannot be read."""
+    if not directory:
+        return {}
+    try:
+        with open(os.path.join(directory, f"{name}.conf"), encoding="utf-8", errors="replace") as lines:
+            pairs = [line.split(":", 1) for line in lines if ":" in line]
+    except OSError:
+        return {}
+    return {setting.strip(): value.strip() for setting, value in pairs}
+
+
 class CyrusError(Exception):
     """Cyrus SASL cannot be used; the text says why."""
 

@@ -64,6 +64,7 @@ class Passed(msgspec.Struct, frozen=True):
     tls_strength: int
     admission: Admission | None
     management: str = READ  # shm.contract.administering
+    max_message: int = 0  # octets; 0: any
 
 
 class Guard:
@@ -166,7 +167,7 @@ class Guard:
             self._engine.limit(index, grant.user_id, *limits)
         configured = [terms.management, grant.admission.management if grant.admission else ""]
         right = granted(configured, known=proved, host=host_of(peer))
-        return Passed(user, *protection, admission=grant.admission, management=right)
+        return Passed(user, *protection, grant.admission, right, grant.max_message_size)
 
     def peer(self, index: int) -> str:
         """Return the peer's address:port, also for a lost connection."""

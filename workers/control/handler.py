@@ -39,7 +39,9 @@ from workers.control.opening import (
     Terms,
     described,
     form_of,
+    introduced,
     open_properties,
+    plainly,
     tenant_of,
 )
 from workers.control.policy import DENIED, DeniedError
@@ -132,8 +134,8 @@ class Handler:
             said = opened.properties.get("qd.annotations-version", 0)
             ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
         way = "from" if connector is None else "to"
-        text = "[C%d] connection %s %s opened, container %r"
-        self._say(index, SERVER, text, number, way, opened.host, opened.container)
+        text = "[C%d] connection %s %s opened, container %r%s"
+        self._say(index, SERVER, text, number, way, opened.host, opened.container, introduced(opened, terms))
         if connector is not None:
             name = (index, generation)
             self._connectors.opened(connector.number, name, opened.properties, described(opened))
@@ -201,7 +203,7 @@ class Handler:
         number = self._registry.number(index)
         del self._registry.numbers[index]
         self._trace_settings.pop(index, None)
-        error = self._reason(index, generation, error)
+        error = plainly(self._reason(index, generation, error))
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
         connector = self._dialled_by.pop(index, None)
@@ -247,8 +249,10 @@ class Handler:
     def message_denied(self, index: int, generation: int) -> None:
         """Close a connection after the pump has rejected a message larger than the policy allows."""
         self._denied(self._vhost(index), "message")
-        text = "message of %s denied: larger than the policy allows"
-        self._say(index, POLICY, text, self.peers.get(index, "?"))
+        passed = self._passed.get(index)
+        text = "message of %s (user %r, vhost %s) denied: larger than maxMessageSize of the policy, %d bytes"
+        who = (passed.user, self._vhost(index) or "-", passed.max_message) if passed else ("", "-", 0)
+        self._say(index, POLICY, text, self.peers.get(index, "?"), *who)
         self._pump.connection_close(index, generation, TOO_LARGE)
 
     def _vhost(self, index: int) -> str:
@@ -266,7 +270,7 @@ class Handler:
 
     def accept_failed(self, config: int) -> None:
         """Log that accept() fails for lack of descriptors or memory; the pump retries ten times a second."""
-        name = self._listeners[config].name or config
+        name = self._listeners[config].shown
         self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
 
     # ---- links ----

@@ -113,7 +113,7 @@ class Listeners:
 
     def _lack(self, one: ListenerSetup, why: Exception) -> None:
         self._lacking[one.number] = one.name
-        SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, why)
+        SERVER.error("listener %s is not served by this worker: %s", one.shown, why)
 
     def join(self, one: ListenerSetup) -> None:
         """Serve a listener's sockets while the router runs; one whose certificates cannot be used waits for others.
@@ -141,7 +141,7 @@ class Listeners:
             self.join(one)
         served = [one for one in ready if one.number in self._places]
         for one in served:
-            SERVER.info("listener %s is served by this worker: its certificates can be used", one.name or one.number)
+            SERVER.info("listener %s is served by this worker: its certificates can be used", one.shown)
         return bool(served)
 
     def _leave(self, number: int) -> None:
@@ -163,7 +163,7 @@ class Listeners:
         try:
             self._protect(place, one)
         except CertificateError as error:
-            SERVER.error("listener %s keeps its certificates: %s", one.name or one.number, error)
+            SERVER.error("listener %s keeps its certificates: %s", one.shown, error)
 
 
 def _kind(one: ListenerSetup) -> tuple[bool, bool, bool]:

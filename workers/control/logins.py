@@ -24,7 +24,18 @@ from shm.contract.control import ListenerSetup
 from shm.contract.failures import failures, start_thread
 from shm.contract.hosts import address_of, host_of
 from shm.contract.text import printable
-from workers.control.cyrus import CONTINUE, MALFORMED, NO_MECHANISM, OK, WRONG, Cyrus, CyrusError, Exchange, Said
+from workers.control.cyrus import (
+    CONTINUE,
+    MALFORMED,
+    NO_MECHANISM,
+    OK,
+    WRONG,
+    Cyrus,
+    CyrusError,
+    Exchange,
+    Said,
+    configuration,
+)
 from workers.control.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")
@@ -163,6 +174,7 @@ class Logins:
         self._relayer = relayer
         self._guard = guard
         self._names = directory, name
+        self._users = configuration(directory, name).get("sasldb_path", "")
         self._clock, self._library = clock, library
         self._bell = -1
         self._cyrus: Cyrus | None = None
@@ -292,6 +304,8 @@ class Logins:
         login, answer = asked.login, asked.answer
         if answer.code in WRONG:
             why = "the user or the password is wrong"
+            if self._users and not os.access(self._users, os.R_OK):
+                why += f"; {self._users}, the sasldb_path, cannot be read, so no password is right"
         elif answer.code in MALFORMED or answer.code == NO_MECHANISM:
             why = "the client's SASL data is malformed"
         else:

@@ -8,6 +8,7 @@ import msgspec
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.payloads import ConnectionOpened
 from workers.control.guard import Passed
+from workers.control.neighbours import AmqpError
 
 PRODUCT: Final = "routerd"
 # The router accepts senders without a target address, and streams over links with this capability.
@@ -17,6 +18,7 @@ NO_DESCRIPTORS: Final = (
     "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
     "(ulimit -n) or lower the number of clients"
 )
+SILENT: Final = "local-idle-timeout expired"  # the engine's description
 OF_ROUTERS: Final = ("inter-router", "edge")
 
 # Forms of router annotations: content.h, enum content_annotations.
@@ -76,6 +78,22 @@ def described(opened: ConnectionOpened) -> str:
         said["user"] = opened.user
     said["encrypted"] = opened.tls_protocol or "no"
     return " ".join(f"{name}={value}" for name, value in said.items())
+
+
+def introduced(opened: ConnectionOpened, terms: Terms) -> str:
+    """Return what the log says of a connection behind its container: who has logged in, how, by which door."""
+    words = [f", user {opened.login!r}"] if opened.login and isinstance(terms, ListenerSetup) else []
+    words += [f", {opened.tls_protocol}"] if opened.tls_protocol else []
+    words += [f", role {opened.role}"] if opened.role != "normal" else []
+    words += [f", listener {terms.shown}"] if isinstance(terms, ListenerSetup) else []
+    return "".join(words)
+
+
+def plainly(error: AmqpError | None) -> AmqpError | None:
+    """Return why a connection has ended, with what the engine's words for a silent peer mean."""
+    if error is not None and error[1] == SILENT:
+        return error[0], f"{SILENT}: its peer has sent nothing for idleTimeoutSeconds"
+    return error
 
 
 def _whole(value: object) -> int:

@@ -86,6 +86,17 @@ PRIVATE bool layers_refused(const lane_connection *l)
     return pn_sasl_outcome(pn_sasl(l->transport)) > PN_SASL_OK;
 }
 
+/* Notes that a client's first octets are those of TLS where none is served: the engine ends such a connection without
+ * a word. */
+static void layers_tls_unserved(const lane_connection *l, const char *octets, size_t size)
+{
+    if (size < 2 || octets[0] != 22 || octets[1] != 3) return; /* a handshake of some version (RFC 8446 section 5.1) */
+    if (l->c->dialled || l->p->listeners[l->c->listener].tls) return;
+    pn_condition_t *why = pn_transport_condition(l->transport);
+    pn_condition_set_name(why, "amqp:connection:framing-error");
+    pn_condition_set_description(why, "the client speaks TLS, and the listener has no sslProfile");
+}
+
 /* A frame that is out of order is none for the engine, which begins a login when it hears the first one. */
 static const char nothing[] = { 0, 0, 0, 8, 2, 1, 0, 0 };
 
@@ -96,6 +107,7 @@ static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets,
     bool sasl = w == SASL_THEIRS || w == SASL_BOTH;
     if (size && l->rest_size) return lane_joined(l, (const uint8_t *) octets, size);
     if (size && sasl && layers_refused(l)) return (ssize_t) size;
+    if (w == DETECT) layers_tls_unserved(l, octets, size);
     if (size && sasl && *octets == 'A' && relay_asking(l->c)) {    /* a header: no frame of SASL is that large */
         l->layer = layer;
         return lane_hold(l, (const uint8_t *) octets, size);

@@ -61,7 +61,10 @@ class _Reader:
                 found.append(self._section(line))
             elif inline := _ON_ONE_LINE.fullmatch(line):
                 found.append(self._on_one_line(inline[1], inline[2]))
-            elif setting := _SETTING.fullmatch(line):
+            elif (setting := _SETTING.fullmatch(line)) and setting[2] == "{":
+                self._mistake(f"no colon stands between a section's name and its brace; write '{setting[1]} {{'")
+                found.append(self._section(setting[1]))
+            elif setting:
                 self._mistake(f"{shown(setting[1])} is outside a section; put it between 'router {{' and '}}'")
                 self._skip_block(setting[2])
             elif _END.fullmatch(line):

@@ -17,7 +17,13 @@ E = TypeVar("E", bound=Entity)
 DOCUMENTATION = "docs/configuration.md"
 
 # Entities and attributes of early versions of qdrouterd that 1.19 does not take, and what has taken their place.
-SUCCESSORS: Final = {"container": "router", "fixedAddress": "address", "linkRoutePattern": "linkRoute", "addr": "host"}
+SUCCESSORS: Final = {
+    "container": "router", "fixedAddress": "address", "linkRoutePattern": "linkRoute", "policyRuleset": "vhost",
+    "addr": "host", "defaultApplication": "defaultVhost", "enableAccessRules": "enableVhostPolicy",
+    "maximumConnections": "maxConnections", "policyFolder": "policyDir",
+}  # fmt: skip
+# Entities of qdrouterd and skupper-router by which they carry what is no AMQP.
+FOREIGN: Final = frozenset({"tcpListener", "tcpConnector", "httpListener", "httpConnector"})
 
 
 class Checked(Struct, frozen=True):
@@ -76,6 +82,8 @@ def _unknown_entity(name: str) -> str:
     names = [t.short_name for t in ENTITY_TYPES]
     if successor := SUCCESSORS.get(camel_case(name)):
         return f"there is no entity {shown(name)} any more; write {successor} instead"
+    if camel_case(name) in FOREIGN:
+        return f"there is no entity {shown(name)}: routerd carries no TCP or HTTP; leave that service to another router"
     guess = closest(name, names)
     instead = f"did you mean {shown(guess)}?" if guess else f"give one of {', '.join(names)}"
     return f"there is no entity {shown(name)}; {instead}"

@@ -13,6 +13,7 @@ from routerd.config.entities.transport import AuthServicePlugin, Connector, List
 from routerd.config.formats.source import Block, Mistake, camel_case, shown, words
 from routerd.config.rules.check import Checked, each
 from shm.contract.text import closest
+from workers.control.cyrus import configuration
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
 from workers.loop import engine
@@ -157,14 +158,13 @@ def _unlisted(at: Checked, offered: list[str], router: Router) -> Iterator[Mista
     file = os.path.join(router.sasl_config_dir or "", f"{router.sasl_config_name}.conf")
     if not router.sasl_config_dir or not os.access(file, os.R_OK) or not engine.sasl_extended():
         return
-    with open(file, encoding="utf-8", errors="replace") as lines:
-        said = dict(line.split(":", 1) for line in lines if ":" in line)
+    said = configuration(router.sasl_config_dir, router.sasl_config_name)
     listed = words(said.get("mech_list", "").upper())
     left_out = [name for name in offered if name not in listed] if "mech_list" in said else []
     if left_out:
         text = f"the mech_list of {file} leaves out {', '.join(left_out)}, so nobody can use it; add it there"
         yield at.mistake("saslMechanisms", text, warning=True)
-    users = said.get("sasldb_path", "").strip()
+    users = said.get("sasldb_path", "")
     if users and not set(offered) <= WITHOUT_CYRUS and not os.access(users, os.R_OK):
         text = f"{users}, the sasldb_path of {file}, cannot be read, so no password is right; see saslpasswd2"
         yield at.mistake("saslMechanisms", text, warning=True)

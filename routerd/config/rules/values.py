@@ -17,6 +17,7 @@ from shm.contract.text import closest
 
 TRUE = ("yes", "true", "on")
 FALSE = ("no", "false", "off")
+FORMER = {"on-demand": "route-container"}  # values of early versions of qdrouterd
 MAX_CPU = 4095  # the largest CPU number of a Linux kernel; it bounds ranges
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
@@ -113,8 +114,8 @@ def _enum(attribute: Attribute, value: Value) -> str:
         return yes_or_no
     if isinstance(value, str) and value in attribute.choices:
         return value
-    guess = closest(value, attribute.choices) if isinstance(value, str) else None
-    hint = f" (perhaps {guess})" if guess else ""
+    guess = (FORMER.get(value) or closest(value, attribute.choices)) if isinstance(value, str) else None
+    hint = f" (perhaps {guess})" if guess in attribute.choices else ""
     raise WrongValueError(f"{shown(value)} is not allowed; give {expected(attribute)}{hint}")
 
 

@@ -16,7 +16,7 @@ QUESTION = Said(1, b"what?", "")
 class Home:
     """A worker around its logins; `answers` is what Cyrus SASL says, in the order of the questions."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: str = "") -> None:
         self.now = 100.0
         self.denied: set[int] = set()
         self.counts: list[str] = []
@@ -24,7 +24,7 @@ class Home:
         self.offered: dict[int, str] = {}
         self.closed = 0
         self.answers: dict[bytes, Said | BaseException] = {}
-        self.logins = Logins(self, self, "", "r", lambda: self.now, lambda *_: self)  # type: ignore[arg-type, return-value]  # as much of it as is used
+        self.logins = Logins(self, self, directory, "r", lambda: self.now, lambda *_: self)  # type: ignore[arg-type, return-value]  # as much of it as is used
         monkeypatch.setattr(subject, "Exchange", lambda _: self)
         self.logins.serve(0, listener("PLAIN"))
 

@@ -109,6 +109,15 @@ def test_garbage_ends_its_own_connection(
     bystander.goes_on()
 
 
+def test_tls_where_none_is_served_is_told_as_that(router: RunningRouter) -> None:
+    """Who writes amqps:// for amqp:// hears of an unexpected end of file, so the router's log has to say why."""
+    before = len(router.log)
+    said = "ended before it was opened: .*: the client speaks TLS, and the listener has no sslProfile"
+    with socket.create_connection(router.address) as connection:
+        connection.sendall(CLIENT_HELLO)
+        until(lambda: re.search(said, router.log[before:]), "a line of the log that says so")
+
+
 def test_a_flood_of_garbage(router: RunningRouter, bystander: Bystander, failed: Callable[[int], None]) -> None:
     """Two hundred at once, each sending as much as it can: all are ended, no descriptor is lost."""
     until(lambda: router.counted("connections") == 2, "end of earlier connections")

@@ -83,7 +83,7 @@ def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def links(net: Net, router: RunningRouter, request: pytest.FixtureRequest) -> tuple[Sender, Receiver]:
     """A sender and a receiver of a queue of the test's own."""
-    until(lambda: "link route Dqueue is active" in router.log, "connection to the broker")
+    until(lambda: "link route queue.# out is active" in router.log, "connection to the broker")
     others_gone = "the auto links, and the end of the links of the test before, at the broker, too"
     until(lambda: router.counted("links") == AUTO_LINKS, others_gone)
     peer = net.peer()

@@ -37,7 +37,7 @@ def configuration(broker: ActiveMQ) -> Configuration:
 def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
     """Its connector is connected until the end, so it has not come to rest when it is stopped."""
     router = RunningRouter(tmp_path_factory.mktemp("router"), configuration)
-    until(lambda: "link route Dqueue is active" in router.log, "connection to the broker")
+    until(lambda: "link route queue.# out is active" in router.log, "connection to the broker")
     yield router
     router.end()
 

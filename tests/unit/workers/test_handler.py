@@ -192,6 +192,15 @@ def test_a_connection_that_the_core_closes_ends_with_its_reason(bed: Bed, caplog
     assert [line.partition(" ended: ")[2] for line in ends] == [": ".join(forced), ": ".join(cut)]
 
 
+def test_a_silent_peer_is_told_as_such(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """The engine calls it a limit of resources, which sends who reads it to another place."""
+    bed.handler.connection_open(7, 8)
+    with caplog.at_level(logging.INFO):
+        bed.handler.connection_gone(7, 8, True, ("amqp:resource-limit-exceeded", "local-idle-timeout expired"))
+    said = "local-idle-timeout expired: its peer has sent nothing for idleTimeoutSeconds"
+    assert caplog.messages[-1].endswith(f"ended: amqp:resource-limit-exceeded: {said}")
+
+
 def test_one_connection_too_many_is_answered_and_closed_at_once(bed: Bed) -> None:
     """It hears of it with OPEN; the core is told, too, as it decides and counts."""
     bed.guard.crowded = True
@@ -215,8 +224,13 @@ def test_a_denied_connection_is_answered_closed_and_never_reported(bed: Bed) -> 
     assert bed.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]
 
 
-def test_a_message_too_large_ends_its_connection(bed: Bed) -> None:
-    """The pump has rejected it and closed the link."""
-    bed.handler.message_denied(7, 8)
-    assert bed.pump.asked[0][:3] == ("connection_close", 7, 8)
-    assert bed.pump.asked[0][3][0] == "amqp:connection:forced"
+def test_a_message_too_large_ends_its_connection(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """The pump has rejected it and closed the link; the log says whose it was, and what bounds it."""
+    bed.handler.connection_open(7, 8)
+    bed.handler._passed[7] = Passed("alice", True, False, "", "", 0, None, max_message=1000)
+    with caplog.at_level(logging.INFO):
+        bed.handler.message_denied(7, 8)
+    assert bed.pump.asked[-1][:3] == ("connection_close", 7, 8)
+    assert bed.pump.asked[-1][3][0] == "amqp:connection:forced"
+    why = "denied: larger than maxMessageSize of the policy, 1000 bytes"
+    assert caplog.messages[-1] == f"message of 10.0.0.1:99 (user 'alice', vhost -) {why}"

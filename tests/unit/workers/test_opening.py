@@ -1,9 +1,13 @@
 """What OPEN says, and what follows from what the peer says there."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
-from workers.control.opening import MAP, NONE, SECTION, SKUPPER, Form, form_of, open_properties
+from shm.contract.payloads import ConnectionOpened
+from workers.control.opening import MAP, NONE, SECTION, SKUPPER, Form, Terms, form_of, introduced, open_properties
 
 
 def connector(**attributes: object) -> ConnectorSetup:
@@ -65,3 +69,25 @@ def test_routers_are_reported_cost_and_version_and_others_what_is_configured() -
     place = [{"network-host": "h", "port": "1"}]
     listener = ListenerSetup("l", [], failover=place)
     assert open_properties(listener, "1.0", 8) == ours | {"failover-server-list": place}
+
+
+OUTSIDE = ListenerSetup("outside", [], url="amqps://0.0.0.0:5671")
+UNNAMED = msgspec.structs.replace(OUTSIDE, name="")
+
+
+@pytest.mark.parametrize(
+    ("terms", "said", "text"),
+    [
+        (UNNAMED, {"user": "anonymous", "sasl": "ANONYMOUS", "authenticated": True}, ", listener amqps://0.0.0.0:5671"),
+        (OUTSIDE, {"user": "al\nice", "sasl": "PLAIN"}, r", user 'al\nice', listener outside"),
+        (
+            OUTSIDE,
+            {"user": "CN=e", "sasl": "EXTERNAL", "tls_protocol": "TLSv1.3", "role": "edge"},
+            ", user 'CN=e', TLSv1.3, role edge, listener outside",
+        ),
+        (connector(), {"user": "ours", "sasl": "PLAIN", "role": "route-container"}, ", role route-container"),
+    ],
+)
+def test_the_log_says_who_has_come_in_by_which_door(terms: Terms, said: dict[str, Any], text: str) -> None:
+    """But no user whom nobody has proved, and not as whom the router itself logged in."""
+    assert introduced(ConnectionOpened(1, 1, "c", "h:1", **said), terms) == text

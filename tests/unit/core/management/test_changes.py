@@ -11,6 +11,7 @@ from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_DENIED, C_D
 from core.management.request import Requester, request_of
 from shm.contract.management import PREFIX
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Denied, Detach
+from shm.memory.journal import NOTICE
 from tests.support.beds.agent import Bed
 
 
@@ -44,6 +45,17 @@ def test_a_link_is_detached(bed: Bed) -> None:
     detach = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Detach)
     assert record["state"] == C_DETACH
     assert (detach.link, detach.generation) == (1, 1)
+
+
+def test_the_log_says_who_has_changed_what(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """Also without a refusal, which alone was told; who only reads leaves no line."""
+    who = Requester(4, peer="10.0.0.1:9", user="al\nice")
+    with caplog.at_level(NOTICE, "AGENT"):
+        for operation, body in (("READ", {}), ("UPDATE", {"adminStatus": "disabled"})):
+            request = request_of({"operation": operation, "type": "router.link", "identity": "2"}, body)
+            answer = bed.agent.handle(msgspec.structs.replace(request, requester=who))
+            assert answer.status == 200
+    assert caplog.messages == [r"UPDATE of type 'router.link' identity '2' by 10.0.0.1:9 (user 'al\nice') done"]
 
 
 @pytest.mark.parametrize("kind", ["connection", "router.link"])

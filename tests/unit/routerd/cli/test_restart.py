@@ -3,6 +3,7 @@
 import fcntl
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,6 +78,22 @@ def test_a_recorder_is_replaced_too_and_waited_for_while_there_is_none() -> None
     router.generations["recorder"] = 2
     assert router.said() == ["recorder is new"]
     assert router.follower.waiting == []
+
+
+def test_a_refusal_ends_the_wait_with_the_routers_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor tries nothing again, so there is nothing to wait for; an earlier refusal is none of this one."""
+    old, new = (
+        ["SERVER", "error", f"Rolling restart refused: {why} process=supervisor", "supervisor.py", 1, at]
+        for at, why in enumerate(("long ago", "sslProfile x: certFile: there is none"))
+    )
+    lines, router = [old], Router()
+    view = SimpleNamespace(journal=lambda _: SimpleNamespace(lines=lambda _: lines[:]), pages=router.pages)
+    monkeypatch.setattr(restart, "SharedView", lambda _: view)
+    monkeypatch.setattr(restart, "_lives", lambda _: True)
+    monkeypatch.setattr(os, "kill", lambda *_: lines.append(new))
+    with pytest.raises(RestartError) as refused:
+        restart.run(Found("A", 1), timeout=0)
+    assert refused.value.message == ("router A refuses, and goes on as it is: sslProfile x: certFile: there is none")
 
 
 def test_the_only_router_is_meant_and_of_several_one_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

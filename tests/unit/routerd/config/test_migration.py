@@ -194,6 +194,7 @@ def test_policy_in_both_notations(taken: Config) -> None:
         ("fixedAddress", "address"),
         ("fixed-address", "address"),
         ("linkRoutePattern", "linkRoute"),
+        ("policyRuleset", "vhost"),
     ],
 )
 def test_an_entity_of_early_versions_is_told_its_successor(old: str, new: str) -> None:
@@ -206,3 +207,32 @@ def test_an_entity_of_early_versions_is_told_its_successor(old: str, new: str) -
 def test_an_attribute_of_early_versions_is_told_its_successor(entity: str) -> None:
     (mistake,) = told(f"{entity} {{\n addr: 127.0.0.1\n port: 1\n}}\nlistener {{\n}}\n")
     assert mistake == f"2: {entity} addr: there is no such attribute any more; write host instead"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("enableAccessRules", "enableVhostPolicy"),
+        ("policyFolder", "policyDir"),
+        ("policy-folder", "policyDir"),
+        ("maximumConnections", "maxConnections"),
+        ("defaultApplication", "defaultVhost"),
+    ],
+)
+def test_a_policy_of_early_versions_is_not_told_to_go_without(old: str, new: str) -> None:
+    """Who had removed `enableAccessRules`, as was the advice, let everybody in."""
+    (mistake,) = told(f"policy {{\n {old}: x\n}}\nlistener {{\n}}\n")
+    assert mistake == f"2: policy {old}: there is no such attribute any more; write {new} instead"
+
+
+@pytest.mark.parametrize("kind", ["tcpListener", "tcpConnector", "httpListener", "httpConnector"])
+def test_services_that_are_no_amqp_are_no_misspelt_listeners(kind: str) -> None:
+    """qdrouterd and skupper-router carry TCP and HTTP besides."""
+    (mistake,) = told(f"{kind} {{\n port: 1\n}}\nlistener {{\n}}\n")
+    why = "routerd carries no TCP or HTTP; leave that service to another router"
+    assert mistake == f"1: there is no entity '{kind}': {why}"
+
+
+def test_a_role_of_early_versions_is_told_its_successor() -> None:
+    (mistake,) = told("connector {\n role: on-demand\n port: 1\n}\nlistener {\n}\n")
+    assert mistake.endswith("(perhaps route-container)")

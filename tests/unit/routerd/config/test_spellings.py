@@ -228,6 +228,10 @@ def test_vhost_groups_with_and_without_quotes(quote: str) -> None:
         ("listener {\n port: 5672 }\nrouter {\n id: A\n}\n", ["f.conf:2: '}' stands behind the value of port; put"]),
         ("listener {\n port: 5672 }\n", ["f.conf:2: '}' stands behind the value of port; put it on a line of its own"]),
         ("id: A\n", ["f.conf:1: 'id' is outside a section"]),
+        (
+            "router: {\n id: A\n nix\n}\n",
+            ["f.conf:1: no colon stands between a section's name", "f.conf:3: 'nix' is not"],
+        ),
         ("router {\n id:\n mode interior\n}\n", ["f.conf:2: id has no value", "f.conf:3: 'mode interior' is not"]),
         ('router {\n id: "A"\n}\n', ['f.conf:2: id: "A" is in quotes']),
         ("listener {\n openProperties: {\n  a: 1\n }  x\n}\n", ["f.conf:4: 'x' follows the block"]),

@@ -171,6 +171,22 @@ def test_listening_sockets_can_change(bed: Bed) -> None:
     assert b"/new" in bed.ask(get("/new"))
 
 
+@pytest.mark.parametrize(
+    ("octets", "why"),
+    [
+        (b"AMQP\x03\x01\x00\x00", "the client speaks AMQP, and the listener HTTP"),
+        (b"\x16\x03\x01\x05", "the client speaks TLS, and the listener has no sslProfile"),
+    ],
+)
+def test_who_knocks_at_the_wrong_port_is_told_so(
+    bed: Bed, octets: bytes, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once: it waits for an answer, and would leave in the end with nothing but its patience to tell of."""
+    caplog.set_level(logging.INFO, "HTTP")
+    assert bed.ask(octets).endswith(f"{why}\n".encode())
+    assert caplog.messages[0].endswith(f"refused: malformed: {why}")
+
+
 def test_a_refused_client_is_named_and_a_flood_is_few_lines(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """Whom to look for stands in the log; how many, in the counter."""
     caplog.set_level(logging.INFO, "HTTP")

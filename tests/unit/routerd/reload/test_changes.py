@@ -79,7 +79,7 @@ def test_entities_come_and_go(running: Running) -> None:
 def test_what_the_file_says_can_be_changed_and_deleted(running: Running) -> None:
     """Other attributes stay, whatever their spelling; None takes one back to its default."""
     assert running.ask("UPDATE", "vhost", "vhost/here", maxConnectionsPerUser=1) == [
-        "vhost changed: max_connections_per_user"
+        "vhost changed: maxConnectionsPerUser"
     ]
     (vhost,) = running.config.entities
     assert (vhost.max_connections, vhost.max_connections_per_user) == (3, 1)  # type: ignore[attr-defined]  # a vhost

@@ -280,7 +280,7 @@ def test_a_stop_ends_a_rolling_restart(home: Home) -> None:
         ("SIGKILL", "killed from outside: by a user, or by the kernel for lack of memory"),
         ("SIGSEGV", "it crashed; coredumpctl shows it"),
         ("SIGTERM", "killed from outside"),
-        ("exit status 3", "it ended by itself; its last log lines say why"),
+        ("exit status 3", "it ended by itself; its last log lines, or standard error, say why"),
     ],
 )
 def test_a_death_without_a_word_has_a_reason_all_the_same(

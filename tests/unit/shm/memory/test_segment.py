@@ -14,6 +14,7 @@ import posix_ipc
 import pytest
 
 from bench import contract
+from shm import native
 from shm.memory import segment, space
 from shm.memory.sweep import owners, sweep
 
@@ -187,6 +188,35 @@ def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatc
         segment.create(prefix, 2, 64)
     with pytest.raises(segment.SegmentError, match=r"and a flight recorder of 64 MiB need .*`flightRecords`"):
         segment.create(prefix, 1, 4, records=1 << 20)
+    assert children(prefix) == []
+
+
+def backed(name):
+    """Octets of a segment for which the kernel has given memory."""
+    return os.stat(SHM / name[1:]).st_blocks * 512
+
+
+def test_the_supervisor_has_its_pages_from_the_start(prefix):
+    """It writes log lines and clears marks when others have filled /dev/shm; a page that is missing then is SIGBUS."""
+    with segment.create(prefix, 2, 64, places=4) as made:
+        own = native.journal_offset(4, 0) + native.JOURNAL_BYTES
+        assert backed(made.names.control) >= own
+        marks = [native.Arena(arena).first_block for arena in made.arenas]
+        has = [backed(made.names.arena(place)) >= octets for place, octets in enumerate(marks)]
+        assert has == [True, True, False, False, True]
+        made.set_workers(3)
+        assert backed(made.names.arena(2)) >= marks[2]
+
+
+def test_no_memory_for_the_supervisor_is_an_error_that_leaves_nothing(prefix, monkeypatch):
+    """Somebody took the room between the check and the making."""
+
+    def fallocate(fd, start, size):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)
+    with pytest.raises(segment.SegmentError, match=f"{prefix}-control cannot have .* No space left.*; make room"):
+        segment.create(prefix, 1, 1)
     assert children(prefix) == []
 
 

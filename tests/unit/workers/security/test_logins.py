@@ -2,6 +2,7 @@
 
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,25 @@ def test_a_wrong_password_is_answered_a_second_later(home: Home, caplog: pytest.
     home.logins.step()
     assert home.done[-1] == ("deny", 1000)
     assert home.logins._undecided.total() == 0
+
+
+def test_users_that_are_gone_are_told_with_a_wrong_password(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cyrus SASL says the same as to a wrong password, and whoever reads the log would look at the wrong end."""
+    users = tmp_path / "users.sasldb"
+    (tmp_path / "r.conf").write_text(f"pwcheck_method: auxprop\nsasldb_path: {users}\n")
+    users.touch()
+    home = Home(monkeypatch, str(tmp_path))
+    for index, is_there in ((1000, True), (2000, False)):
+        if not is_there:
+            users.unlink()
+        home.say(index, b"w")
+        home.until(len(home.denied) + 1)
+        home.now += subject.TELL_SECONDS
+    there, gone = caplog.messages
+    assert there.endswith("failed: the user or the password is wrong")
+    assert gone.endswith(f"is wrong; {users}, the sasldb_path, cannot be read, so no password is right")
 
 
 def test_nobody_learns_who_exists(home: Home, caplog: pytest.LogCaptureFixture) -> None:
