@@ -89,7 +89,7 @@ def test_a_refusal_ends_the_wait_with_the_routers_reason(monkeypatch: pytest.Mon
     lines, router = [old], Router()
     view = SimpleNamespace(journal=lambda _: SimpleNamespace(lines=lambda _: lines[:]), pages=router.pages)
     monkeypatch.setattr(restart, "SharedView", lambda _: view)
-    monkeypatch.setattr(restart, "_lives", lambda _: True)
+    monkeypatch.setattr(restart, "lives", lambda _: True)
     monkeypatch.setattr(os, "kill", lambda *_: lines.append(new))
     with pytest.raises(RestartError) as refused:
         restart.run(Found("A", 1), timeout=0)
