@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 
 def back_supervisor(segments: "Segments") -> None:
-    """Back the control segment without the journals of others, and the marks of arenas, which a reset clears.
+    """Back the control segment without the journals of others, the flight recorder's ring, which is read after a core's
+    death, and the marks of arenas, which a reset clears.
 
     Raises SegmentError if there is no room.
     """
     control, places = segments.names.control, segments.places
     _back(control, 0, native.journal_offset(places, 0))
     _back(control, native.journal_offset(places, slot_of(Role.SUPERVISOR, 0, places)), native.JOURNAL_BYTES)
+    if segments.flight is not None:
+        _back(segments.names.flight, 0, len(segments.flight))
     for place in (*range(segments.workers), places):
         back_marks(segments, place)
 

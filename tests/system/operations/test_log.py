@@ -6,6 +6,7 @@ import resource
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ def test_another_level_in_all_processes(router: RunningRouter, client: Client) -
         assert {line[1] for line in lines(client, "@attach", "loud")} == {"trace"}
         assert lines(client, "process=core", "get-log")
         change(client, "DEFAULT", enable="info+")
+        for peer in peers:  # each worker hears of it a moment later
+            until(partial(silent, client, net, peer), "the end of the frames")
         for peer in peers:
             peer.receiver("quiet")
         net.round_trips(*peers)

@@ -198,7 +198,9 @@ def backed(name):
 
 def test_the_supervisor_has_its_pages_from_the_start(prefix):
     """It writes log lines and clears marks when others have filled /dev/shm; a page that is missing then is SIGBUS."""
-    with segment.create(prefix, 2, 64, places=4) as made:
+    with segment.create(prefix, 2, 64, places=4, records=1 << 16) as made:
+        assert made.flight is not None
+        assert backed(made.names.flight) >= len(made.flight)
         own = native.journal_offset(4, 0) + native.JOURNAL_BYTES
         assert backed(made.names.control) >= own
         marks = [native.Arena(arena).first_block for arena in made.arenas]
