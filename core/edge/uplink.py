@@ -38,6 +38,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 BEAT_NS: Final = 2_000_000_000
 TRACKING_CREDIT: Final = 32
+SHOWN: Final = 200  # characters of an address in the log
 BEATS_UNSENT: Final = 2  # with so many waiting for credit no further one is sent
 PORTION: Final = 2  # addresses whose proxies are requested before others have their turn: some 0.1 ms
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
@@ -346,8 +347,8 @@ class Uplink(Edges):
 
 
 def _link(what: Place | Proxy) -> str:
-    """Return which way a link leads, and to which address; empty for one of the router's own."""
+    """Return which way a link leads, and the beginning of its address; empty for one of the router's own."""
     if not isinstance(what, Proxy):
         return ""
     key, outgoing = what.side
-    return f" {'to' if outgoing else 'from'} {key[2:]!r}"
+    return f" {'to' if outgoing else 'from'} {key[2 : 2 + SHOWN]!r}"

@@ -31,4 +31,12 @@ static inline bool utf8_valid(const uint8_t *p, size_t size)
     return true;
 }
 
+/* The octets of a text's beginning, at most `most`, that end where a character does. */
+static inline size_t utf8_first(const uint8_t *text, size_t size, size_t most)
+{
+    if (size <= most) return size;
+    while (most && (text[most] & 0xc0) == 0x80) most--;
+    return most;
+}
+
 #endif

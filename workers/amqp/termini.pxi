@@ -101,19 +101,18 @@ cdef class Coupler(PumpPart):
             return False
         k.routed = True
         put_termini(k.engine, opening.termini)
-        pn_link_open(k.engine)
-        mark_dirty(&self.pump.p, k.conn)
+        attach_first(self.pump, k)
         return True
 
     def answer(self, uint32_t index, uint32_t generation, given):
-        """Answer an attach with the far peer's answer; return False if the link is gone."""
+        """Answer an attach with the far peer's answer; return False if the link is gone, or the answer too large."""
         cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
         if k == NULL:
             return False
         put_termini(k.engine, given)
-        pn_link_open(k.engine)
-        k.open = k.routed = True
-        mark_dirty(&self.pump.p, k.conn)
+        if not attach_answer(self.pump, k):
+            return False
+        k.routed = True
         if k.outgoing:
             egress_flow(&self.pump.p, k)
         return True

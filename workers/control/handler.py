@@ -53,6 +53,7 @@ SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
 ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
+NAMED = 200  # characters of a long name in the log
 TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
 FATAL = ("amqp:internal-error", "The router core died twice before it answered this ATTACH")
 FATAL_ATTACH = "[C%d] ATTACH of link %r refused: the core died twice before it answered; it may be the cause"
@@ -281,6 +282,15 @@ class Handler:
             self._pump.link_refuse(message.link, message.generation, *DENIED)
             return
         self._registry.post(message, link=message.link, link_generation=message.generation)
+
+    def unanswerable(self, link: int, generation: int, connection: int, name: str, error: AmqpError) -> None:
+        """Tell the core that a link is refused which it has accepted: no frame of its peer has room for the answer."""
+        self._refused(connection, name, error)
+        self.link_lost(link, generation, error)
+
+    def _refused(self, connection: int, name: str, error: AmqpError) -> None:
+        who = self._registry.number(connection), name[:NAMED], self.peers.get(connection, "?")
+        self._say(connection, SERVER, "[C%d] link %r of %s refused: %s: %s", *who, *error)
 
     def attach_fatal(self, link: int, generation: int, connection: int, name: str) -> None:
         """Refuse an attach that has met two cores which died: it may be what they died of."""

@@ -19,6 +19,8 @@ GLUE const struct lane_fault_terms lane_faults[] = {
     [LANE_LIMIT] = { LANE_LINK, "amqp:link:transfer-limit-exceeded", "more deliveries have come than credit" },
     [LANE_FIELD] = { LANE_SESSION, "amqp:invalid-field", "the number of a delivery is out of order" },
     [LANE_MANY] = { LANE_CONNECTION, "amqp:resource-limit-exceeded", "too many sessions or links" },
+    [LANE_NAME] = { LANE_SESSION, "amqp:frame-size-too-small",
+                    "a link's name is too long: the answer to its ATTACH would exceed your max-frame-size" },
 };
 
 /* The size of the frame that begins here, of which `there` octets have come.  0: its size has not come; AMQP_WRONG: no
@@ -246,5 +248,31 @@ PRIVATE inline enum lane_fault lane_detach_read(const lane_frame *frame, uint32_
 {
     lane_fields f = frame->fields;
     field_must(&f, field_uint(&f, handle));
+    return frame_fault(&f);
+}
+
+/* An error's condition and description (AMQP 1.0 part 2.8.14). */
+static void error_read(amqp_value error, lane_ending *e)
+{
+    lane_fields f = { .count = 0 };
+    amqp_value code = amqp_take(error.at + 1, error.at + error.size, 0);
+    if (descriptor(code) != LANE_ERROR) return;
+    amqp_value list = amqp_take(code.at + code.size, error.at + error.size, 0);
+    if (!amqp_list(list, &f.items, &f.count)) return;
+    e->condition = amqp_symbol(field_next(&f));
+    e->description = amqp_string(field_next(&f));
+}
+
+PRIVATE enum lane_fault lane_ending_read(const lane_frame *frame, lane_ending *e)
+{
+    lane_fields f = frame->fields;
+    *e = (lane_ending) { 0 };
+    if (frame->performative == LANE_DETACH) {
+        field_must(&f, field_uint(&f, &e->handle));
+        field_boolean(&f, &e->closed);
+    }
+    amqp_value error = field_described(&f);
+    e->failed = error.at;
+    if (e->failed && !f.bad) error_read(error, e);
     return frame_fault(&f);
 }

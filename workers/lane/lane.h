@@ -1,7 +1,7 @@
 /* The data lane: TRANSFER, FLOW and DISPOSITION without the engine (AMQP 1.0 part 2.5 to 2.7).
  *
  *   frame.c     what a frame says, from its octets
- *   write.c     TRANSFER, FLOW and DISPOSITION as frames
+ *   write.c     TRANSFER, FLOW and DISPOSITION as frames, and others that have to be shorter
  *   state.c     delivery states as octets: whether they are sound, and shorter ones
  *   map.c       what has a number: channels, handles, unsettled deliveries
  *   text.c      what peers say as text, and is none
@@ -31,6 +31,7 @@
 #define LANE_TAG_MAX 32u               /* AMQP 1.0 part 2.8.7 */
 #define LANE_TRANSFER_MAX 80u          /* octets in front of a TRANSFER's payload, and its state besides */
 #define LANE_DETACH_MAX 24u            /* octets of a DETACH without an error */
+#define LANE_ATTACH_MAX 80u            /* octets of an ATTACH without termini and properties, and its name besides */
 #define LANE_FLOW_MAX 64u              /* octets of a FLOW */
 #define LANE_DISPOSITION_MAX 40u       /* octets of a DISPOSITION, and its state besides */
 #define LANE_STATE_MERGED 24u          /* longer states have a DISPOSITION for each delivery */
@@ -69,7 +70,8 @@ enum lane_fault {
     LANE_WINDOW,                       /* more TRANSFERs than the session's window */
     LANE_LIMIT,                        /* more deliveries than credit */
     LANE_FIELD,                        /* a delivery-id out of order, or first after last */
-    LANE_MANY                          /* more sessions or links than a connection may have */
+    LANE_MANY,                         /* more sessions or links than a connection may have */
+    LANE_NAME                          /* a link's name that no answer could repeat */
 };
 
 enum lane_scope { LANE_NOBODY, LANE_LINK, LANE_SESSION, LANE_CONNECTION };
@@ -127,6 +129,12 @@ typedef struct {
     bool receiver;                     /* the role of who attaches */
 } lane_attach;
 
+typedef struct {                       /* a DETACH, END or CLOSE */
+    uint32_t handle;                   /* of a DETACH, as `closed` */
+    bool closed, failed;               /* failed: it has an error */
+    amqp_octets condition, description;    /* that error; `at` NULL: none */
+} lane_ending;
+
 /* frame.c */
 PRIVATE size_t lane_frame_size(const uint8_t *octets, size_t there, uint32_t most);
 PRIVATE uint32_t lane_transfer_head(const uint8_t *octets, size_t there);
@@ -138,6 +146,7 @@ PRIVATE enum lane_fault lane_disposition_read(const lane_frame *f, lane_disposit
 PRIVATE enum lane_fault lane_begin_read(const lane_frame *f, lane_begin *b);
 PRIVATE enum lane_fault lane_attach_read(const lane_frame *f, lane_attach *a);
 PRIVATE enum lane_fault lane_detach_read(const lane_frame *f, uint32_t *handle);
+PRIVATE enum lane_fault lane_ending_read(const lane_frame *f, lane_ending *e);
 
 #define LANE_HEAD_TAG 8u               /* octets of a delivery tag of ours */
 
@@ -154,6 +163,8 @@ PRIVATE uint32_t lane_put_detach(uint8_t *to, uint16_t channel, uint32_t handle)
 PRIVATE uint32_t lane_put_flow(uint8_t *to, uint16_t channel, const lane_flow *flow);
 PRIVATE uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, const lane_disposition *d);
 PRIVATE uint32_t lane_put_size(uint8_t *frame, const uint8_t *end);
+PRIVATE uint32_t lane_put_ending(uint8_t *to, uint32_t room, const lane_frame *f, const lane_ending *e);
+PRIVATE uint32_t lane_put_first(uint8_t *to, uint32_t room, const lane_frame *f);
 
 /* ---- states of deliveries ---- */
 

@@ -1,4 +1,4 @@
-/* TRANSFER, FLOW and DISPOSITION as frames, in their shortest forms.
+/* TRANSFER, FLOW and DISPOSITION as frames, in their shortest forms; others in fewer octets than they had.
  *
  * The caller has room for LANE_TRANSFER_MAX, LANE_FLOW_MAX or LANE_DISPOSITION_MAX octets, and for a state besides.
  * Fields that have their default are null, or absent behind the last that has another value.
@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "shm/codec/utf8.h"
 #include "workers/lane/lane.h"
 
 #define LIST8_STATE 128u               /* octets of a state with which the other fields fit a list8 in any case */
@@ -170,4 +171,51 @@ PRIVATE inline uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, cons
     list_if_true(&w, d->settled);
     list_state(&w, d->state);
     return lane_put_size(to, list_end(to, &w, wide));
+}
+
+/* ---- frames that have to be shorter ---- */
+
+/* What stands for an error whose condition does not fit. */
+static const char unfit_condition[] = "amqp:frame-size-too-small";
+
+/* An error in at most `room` octets, which are enough for its heads and unfit_condition; where it ends. */
+static uint8_t *error_put(uint8_t *to, uint32_t room, const lane_ending *e)
+{
+    const uint32_t heads = 3 + 3 * AMQP_HEAD_MAX;              /* of the error, its condition and its description */
+    amqp_octets condition = e->condition, description = e->description;
+    if (!condition.at || condition.size > room - heads)
+        condition = (amqp_octets) { (const uint8_t *) unfit_condition, sizeof unfit_condition - 1 };
+    description.size = (uint32_t) utf8_first(description.at, description.size, room - heads - condition.size);
+    uint8_t *list = amqp_put_descriptor(to, LANE_ERROR), *items = list + AMQP_HEAD_MAX;
+    uint8_t *end = amqp_put_shortest(items, AMQP_SYMBOL8, condition.at, condition.size);
+    if (description.size) end = amqp_put_shortest(end, AMQP_STRING8, description.at, description.size);
+    amqp_put_items_head(list, AMQP_LIST32, (uint32_t) (end - items), description.size ? 2 : 1);
+    return end;
+}
+
+/* A DETACH, END or CLOSE in at most `room` octets, 512 or more; its size.  Its error loses what does not fit: its info,
+ * the end of its description. */
+PRIVATE uint32_t lane_put_ending(uint8_t *to, uint32_t room, const lane_frame *f, const lane_ending *e)
+{
+    list_writer w = list_begin(to, f->channel, f->performative, true);
+    if (f->performative == LANE_DETACH) {
+        list_uint(&w, e->handle);
+        list_boolean(&w, e->closed);
+    }
+    if (e->failed) list_put(&w, error_put(w.at, room - (uint32_t) (w.at - to), e));
+    return lane_put_size(to, list_end(to, &w, true));
+}
+
+/* A frame with as many of its first fields as fit `room` octets; its size.  Those behind have their defaults. */
+PRIVATE uint32_t lane_put_first(uint8_t *to, uint32_t room, const lane_frame *f)
+{
+    list_writer w = list_begin(to, f->channel, f->performative, true);
+    amqp_cursor items = f->fields.items;
+    for (uint32_t left = f->fields.count; left; left--) {
+        amqp_value v = amqp_next(&items);
+        if (!v.at || v.size > room - (size_t) (w.at - to)) break;
+        memcpy(w.at, v.at, v.size);
+        list_put(&w, w.at + v.size);
+    }
+    return lane_put_size(to, list_end(to, &w, true));
 }

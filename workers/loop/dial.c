@@ -130,6 +130,16 @@ GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, cons
     return k;
 }
 
+/* Reports a link of ours lost whose ATTACH the engine has not been told to write. */
+GLUE void dial_forget(pump *p, worker_link *k)
+{
+    pn_link_t *engine = k->engine;
+    attach_forget(k);
+    link_lost(p, k, EV_LINK_LOST);
+    name_end(engine);
+    pn_link_free(engine);
+}
+
 /* Whether a session without links is kept for later link-route pairs. */
 static bool dial_kept(const worker_session *s)
 {

@@ -208,6 +208,5 @@ cdef class Dialler(PumpPart):
         pn_terminus_set_dynamic(pn_link_source(k.engine), opening.dynamic_source)
         pn_link_set_snd_settle_mode(k.engine, opening.snd_settle_mode)
         pn_link_set_rcv_settle_mode(k.engine, opening.rcv_settle_mode)
-        pn_link_open(k.engine)
-        mark_dirty(&self.pump.p, k.conn)
+        attach_first(self.pump, k)
         return True

@@ -21,7 +21,7 @@ cdef extern from "workers/state/engine.h" nogil:
         size_t size
         const char *start
     int PN_NULL, PN_BOOL, PN_UBYTE, PN_BYTE, PN_USHORT, PN_SHORT, PN_UINT, PN_INT, PN_ULONG, PN_LONG, PN_FLOAT, PN_DOUBLE
-    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE
+    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE, PN_UNSPECIFIED
     pn_collector_t *pn_collector()
     pn_condition_t *pn_connection_condition(pn_connection_t *)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *)
@@ -35,6 +35,7 @@ cdef extern from "workers/state/engine.h" nogil:
     pn_transport_t *pn_transport()
     void pn_transport_free(pn_transport_t *)
     void pn_transport_set_max_frame(pn_transport_t *, unsigned int)
+    unsigned int pn_transport_get_max_frame(pn_transport_t *)
     int pn_transport_set_channel_max(pn_transport_t *, unsigned short)
     int PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER, PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, PN_SSL_ANONYMOUS_PEER
     pn_ssl_t *pn_ssl(pn_transport_t *)

@@ -21,6 +21,7 @@ PRIVATE void dial_failed(worker_connection *c);
 PRIVATE bool session_router_initiated(pn_session_t *session);
 GLUE enum name_state dial_taken(worker_connection *c, const char *name, bool outgoing);
 GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing);
+GLUE void dial_forget(pump *p, worker_link *k);
 PRIVATE void dial_done(worker_connection *c, pn_session_t *session);
 PRIVATE void dial_answered(pn_session_t *session);
 

@@ -219,6 +219,8 @@ cdef extern from "workers/loop/api.h" nogil:
     int NAME_FREE, NAME_LIVE
     int dial_taken(worker_connection *, const char *, bint)
     worker_link *dial_link(native_pump *, worker_connection *, uint32_t, const char *, bint)
+    void dial_forget(native_pump *, worker_link *)
+    uint32_t frame_largest(const worker_connection *)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)
     void pump_leave(native_pump *, bint died)

@@ -6,7 +6,7 @@ workers.loop.engine.load() has to run before this module is imported.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset, strncpy
+from libc.string cimport memcpy, memset, strlen, strncpy
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 import os
@@ -233,16 +233,10 @@ cdef class Pump(AnnotatingPump):
         cdef worker_link *k = link_new(&self.p, c, engine)
         if k == NULL:
             self.handler.guard.without_room(self.handler.peers.get(pool_index(&self.p.conns, c), "?"), text(pn_link_name(engine)))
-            self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
+            refuse_attach(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
             mark_dirty(&self.p, c)
         elif c.known and not self.p.detached:   # otherwise present() reports it with the others
             self.tell(k)
-
-    cdef refuse(self, pn_link_t *engine, str name, str description):
-        """Attach with a null terminus, then detach with an error (AMQP 1.0 part 2.6.3)."""
-        pn_link_open(engine)
-        set_condition(pn_link_condition(engine), name, description)
-        pn_link_close(engine)
 
     # ---- a dead core, a new core ----
 
@@ -346,7 +340,7 @@ cdef class Pump(AnnotatingPump):
         return out
 
     def link_open(self, uint32_t index, uint32_t generation, address, bint to_table=False, uint32_t capacity=0):
-        """Answer an attach with the same termini; return False if the link is gone.
+        """Answer an attach with the same termini; return False if the link is gone, or the answer too large.
 
         ``address`` is that of a dynamic terminus; ``to_table`` and ``capacity`` are those of Attached.
         """
@@ -366,14 +360,13 @@ cdef class Pump(AnnotatingPump):
         pn_link_set_rcv_settle_mode(k.engine, pn_link_remote_rcv_settle_mode(k.engine))
         if not k.outgoing and k.conn.max_message:
             pn_link_set_max_message_size(k.engine, k.conn.max_message)
-        pn_link_open(k.engine)
-        k.open = True
+        if not attach_answer(self, k):
+            return False
         k.to_table = to_table
         if capacity:
             link_limit(k, capacity)
         target = pn_terminus_get_address(pn_link_remote_target(k.engine))
         k.anonymous = not k.outgoing and (target == NULL or not target[0])
-        mark_dirty(&self.p, k.conn)
         return True
 
     def link_refuse(self, uint32_t index, uint32_t generation, str name, str description):
@@ -385,7 +378,7 @@ cdef class Pump(AnnotatingPump):
         engine = k.engine
         mark_dirty(&self.p, k.conn)
         link_free(&self.p, k)
-        self.refuse(engine, name, description)
+        refuse_attach(engine, name, description)
 
     def link_close(self, uint32_t index, uint32_t generation, error=None):
         """Detach an attached link; the handler's link_lost is called for it."""
@@ -414,6 +407,7 @@ cdef class Pump(AnnotatingPump):
 include "dial.pxi"
 include "../transport/security.pxi"
 include "../transport/trace.pxi"
+include "../amqp/attaching.pxi"
 include "../amqp/termini.pxi"
 include "../framed/framed.pxi"
 include "../transport/relay.pxi"

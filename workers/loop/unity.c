@@ -23,6 +23,7 @@
 #include "workers/session/control.c"
 #include "workers/session/delivery.c"
 #include "workers/session/faults.c"
+#include "workers/session/frame_sizes.c"
 #include "workers/session/heartbeats.c"
 #include "workers/session/held.c"
 #include "workers/session/lane.c"

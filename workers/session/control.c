@@ -103,6 +103,7 @@ static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f
     enum lane_fault fault = lane_attach_read(f, &a);
     if (!fault && lane_map_get(&s->handles, a.handle)) fault = LANE_IN_USE;
     if (!fault && (l->handle_count >= MOST_HANDLES || l->attach_octets + size > ATTACH_OCTETS)) fault = LANE_MANY;
+    if (!fault && !name_fits(l, a.name.size)) fault = LANE_NAME;
     if (fault) { fault_raise(l, s, NULL, fault); return false; }
     bool text = lane_texts(f, no);
     if (!text && no->name) { fault_name(l, s, no); return false; }
@@ -198,6 +199,19 @@ static void attach_wait(worker_link *k)
     else s->attach_first = a;
     s->attach_last = a;
     k->attach_due = a;
+}
+
+/* Forgets the ATTACH of a link that the engine will not write. */
+PRIVATE void attach_forget(worker_link *k)
+{
+    worker_session *s = k->session;
+    attach_due *a = k->attach_due, *before = NULL;
+    if (!a) return;
+    for (attach_due *at = s->attach_first; at != a; at = at->next) before = at;
+    *(before ? &before->next : &s->attach_first) = a->next;
+    if (s->attach_last == a) s->attach_last = before;
+    k->attach_due = NULL;
+    free(a);
 }
 
 /* The link of an ATTACH that the engine writes; NULL: one that has gone, or was refused at once.  The engine writes

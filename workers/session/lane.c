@@ -54,7 +54,9 @@ static void engine_take(lane_connection *l)
             size = 0;
             continue;
         }
-        if (!lane_frame_read(at, size, &f) && !f.type && f.performative) control_out(l, &f);
+        if (lane_frame_read(at, size, &f) || f.type || !f.performative) continue;
+        size = frame_fit(l, l->out + l->out_at + done, size, &f);
+        control_out(l, &f);
     }
 }
 

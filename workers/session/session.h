@@ -69,6 +69,7 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uin
 PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session);
 PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size, lane_no_text *no);
 PRIVATE void control_out(lane_connection *l, const lane_frame *f);
+PRIVATE void attach_forget(worker_link *k);
 PRIVATE void session_free(worker_session *s);
 PRIVATE bool session_crowded(const worker_session *s);
 PRIVATE bool session_thin(worker_session *s);
@@ -92,6 +93,11 @@ PRIVATE void lane_free(worker_connection *c);
 
 /* logins.c */
 PRIVATE ssize_t login_go_on(lane_connection *l);
+
+/* frame_sizes.c */
+GLUE uint32_t frame_largest(const worker_connection *c);
+PRIVATE bool name_fits(const lane_connection *l, size_t size);
+PRIVATE size_t frame_fit(lane_connection *l, uint8_t *octets, size_t size, const lane_frame *f);
 
 /* heartbeats.c */
 PRIVATE bool heartbeat_spared(const lane_connection *l);

@@ -3,6 +3,7 @@
  *   - whatever the octets, nothing outside of a frame is read, and what is read lies inside of it
  *   - a frame that is cut at any octet is not taken for a whole one, and a performative that is cut is malformed
  *   - what is written is read as what it was, in octets that stay below the stated maximum
+ *   - a DETACH, END or CLOSE stays one when it is shortened
  *   - a sound state stays sound, and the same outcome, when it is shortened
  *   - what is no text in an OPEN or ATTACH is described in text
  *   - a map has what was put into it, in the order of serial numbers
@@ -104,6 +105,27 @@ static void look_for_text(lane_frame f, uint8_t performative)
     for (size_t i = 0; i < size; i++) CHECK(no.description[i] >= ' ' && no.description[i] < 0x7f, "no text in it");
 }
 
+/* What ends something stays what it was in as few octets as a peer may want. */
+static void look_for_ending(lane_frame f, uint8_t performative, const uint8_t *frame, size_t size)
+{
+    lane_ending e, shorter;
+    lane_frame g;
+    f.performative = performative;
+    if (lane_ending_read(&f, &e)) return;
+    CHECK(inside(e.condition.at, e.condition.size, frame, size)
+          && inside(e.description.at, e.description.size, frame, size), "an error outside");
+    uint32_t room = 512 + f.channel % 256;
+    uint8_t *to = malloc(room);
+    uint32_t there = lane_put_ending(to, room, &f, &e);
+    CHECK(there <= room && lane_frame_read(to, there, &g) == LANE_FINE && g.performative == performative
+          && g.channel == f.channel && lane_ending_read(&g, &shorter) == LANE_FINE, "%u octets in %u", there, room);
+    CHECK(shorter.handle == e.handle && shorter.closed == e.closed && shorter.failed == e.failed
+          && (!e.failed || shorter.condition.at) && shorter.description.size <= e.description.size
+          && (!shorter.description.size
+              || !memcmp(shorter.description.at, e.description.at, shorter.description.size)), "another ending");
+    free(to);
+}
+
 static enum lane_fault look(const uint8_t *octets, size_t size)
 {
     lane_frame f;
@@ -128,6 +150,7 @@ static enum lane_fault look(const uint8_t *octets, size_t size)
         lane_detach_read(&f, &handle);
         look_for_text(f, LANE_OPEN);
         look_for_text(f, LANE_ATTACH);
+        for (uint8_t ends = LANE_DETACH; ends <= LANE_CLOSE; ends++) look_for_ending(f, ends, frame, size);
         if (f.performative == LANE_FLOW) fault = lane_flow_read(&f, &flow);
         if (f.performative == LANE_DISPOSITION) fault = lane_disposition_read(&f, &d);
     }
