@@ -10,6 +10,8 @@ import msgspec
 
 from shm.contract.security import Admission
 
+LONGEST: Final = 1 << 20  # octets of a payload; the core drops a longer one (access.h, CONTENT_CONTROL_MAX)
+
 
 class Error(msgspec.Struct, array_like=True, frozen=True):
     """An AMQP error (AMQP 1.0 part 2.8.14): its condition symbol and description."""

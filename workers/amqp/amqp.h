@@ -26,7 +26,7 @@ PRIVATE bool attach_sound(pn_link_t *l);
 
 /* payload.c */
 PRIVATE uint32_t octets_store(pump *p, const void *bytes, size_t size);
-PRIVATE uint64_t payload_size(const pump *p, uint8_t arena, uint32_t block);
+GLUE uint64_t payload_size(const pump *p, uint8_t arena, uint32_t block);
 GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit);
 PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block);
 GLUE bool control_post(pump *p, const routerd_record *said, const void *bytes, size_t size);

@@ -20,7 +20,7 @@ PRIVATE uint32_t octets_store(pump *p, const void *bytes, size_t size)
 }
 
 /* The size of a payload, 0 if there is none. */
-PRIVATE uint64_t payload_size(const pump *p, uint8_t arena, uint32_t block)
+GLUE uint64_t payload_size(const pump *p, uint8_t arena, uint32_t block)
 {
     const arena_content *c = arena <= p->workers ? arena_content_of(&p->views[arena], block) : NULL;
     return c ? chain_length(c) : 0;

@@ -2,6 +2,9 @@
 
 from shm.contract.failures import failures
 
+cdef enum:
+    ERROR_TEXT = 1 << 16      # octets of a peer's description that count: a control message has room for them
+
 
 cdef str text(const char *s):
     """Return a text; octets that are none become ``\\xNN``. Peers name nobody by those (workers/lane/text.c)."""
@@ -21,12 +24,16 @@ cdef pn_bytes_t view(bytes b):
     return out
 
 
+cdef str error_text(const char *s, str encoding):
+    """Return a text of an AMQP error, or its first ERROR_TEXT octets."""
+    return "" if s == NULL else s[:min(strlen(s), <size_t> ERROR_TEXT)].decode(encoding, "backslashreplace")
+
+
 cdef tuple condition(pn_condition_t *c):
     """Return name and description of an AMQP error, or None."""
     if c == NULL or not pn_condition_is_set(c):
         return None
-    cdef const char *name = pn_condition_get_name(c)
-    return name.decode("ascii", "backslashreplace"), text(pn_condition_get_description(c))
+    return error_text(pn_condition_get_name(c), "ascii"), error_text(pn_condition_get_description(c), "utf-8")
 
 
 cdef void set_condition(pn_condition_t *c, str name, str description):

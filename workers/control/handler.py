@@ -45,7 +45,7 @@ from workers.control.opening import (
     tenant_of,
 )
 from workers.control.policy import DENIED, DeniedError
-from workers.control.registry import Registry
+from workers.control.registry import Registry, TooLongError
 from workers.control.trace import Tracing, line
 from workers.source_routes.senders import Senders
 
@@ -55,6 +55,15 @@ ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
 NAMED = 200  # characters of a long name in the log
 TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
+LONG_ATTACH = (
+    "amqp:resource-limit-exceeded",
+    "The router reads no ATTACH of more than 1 MiB: shorten the link's name, addresses, filters or properties",
+)
+LONG_OPEN = (
+    "amqp:resource-limit-exceeded",
+    "The router reads no OPEN of more than 1 MiB: shorten its container-id, hostname or properties",
+)
+LONG_CLOSED = "[C%d] connection of %s closed: its OPEN has more than 1 MiB"
 FATAL = ("amqp:internal-error", "The router core died twice before it answered this ATTACH")
 FATAL_ATTACH = "[C%d] ATTACH of link %r refused: the core died twice before it answered; it may be the cause"
 TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by local policy")
@@ -124,6 +133,8 @@ class Handler:
             return
         full = connector is None and self.guard.full()
         opened = self._present(index, generation, self._passed[index])
+        if opened is None:
+            return
         if full:
             self._pump.connection_close(index, generation, DENIED)
         terms: Terms = connector or self._listeners[config]
@@ -155,7 +166,10 @@ class Handler:
         if index in self._passed:
             self._present(index, generation, self._passed[index], restored=True)
 
-    def _present(self, index: int, generation: int, passed: Passed, *, restored: bool = False) -> ConnectionOpened:
+    def _present(
+        self, index: int, generation: int, passed: Passed, *, restored: bool = False
+    ) -> ConnectionOpened | None:
+        """Tell the core of an open connection. Close one whose OPEN is too long for that, and return None."""
         container, hostname, _, mechanism, properties, offered, config = self._pump.connection_info(index)
         connector = self._dialled_by.get(index)
         terms: Terms = connector or self._listeners[config]
@@ -189,7 +203,13 @@ class Handler:
             offered=offered,
             management=passed.management,
         )
-        self._registry.post(opened, connection=index, connection_generation=generation)
+        try:
+            self._registry.post(opened, connection=index, connection_generation=generation)
+        except TooLongError:
+            del self._passed[index]
+            self._say(index, SERVER, LONG_CLOSED, self._registry.number(index), self.peers[index])
+            self._pump.connection_close(index, generation, LONG_OPEN)
+            return None
         return opened
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
@@ -281,7 +301,14 @@ class Handler:
         if message.connection not in self._passed:
             self._pump.link_refuse(message.link, message.generation, *DENIED)
             return
-        self._registry.post(message, link=message.link, link_generation=message.generation)
+        try:
+            self._registry.post(message, link=message.link, link_generation=message.generation)
+        except TooLongError:
+            self._refused(message.connection, message.name, LONG_ATTACH)
+            if message.request or message.restored:
+                self._pump.link_close(message.link, message.generation, LONG_ATTACH)
+            else:
+                self._pump.link_refuse(message.link, message.generation, *LONG_ATTACH)
 
     def unanswerable(self, link: int, generation: int, connection: int, name: str, error: AmqpError) -> None:
         """Tell the core that a link is refused which it has accepted: no frame of its peer has room for the answer."""

@@ -7,10 +7,14 @@ import msgspec
 
 from shm.contract.complaints import bursts
 from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
-from shm.contract.payloads import ConnectorState, Cost, Error, LinkRefused, record
+from shm.contract.payloads import LONGEST, ConnectorState, Cost, Error, LinkRefused, record
 from workers.control.guard import Passed
 from workers.control.neighbours import AmqpError, Name, Pump
 from workers.control.opening import CAPABILITIES, open_properties
+
+
+class TooLongError(ValueError):
+    """A payload is longer than the core reads."""
 
 
 class Registry:
@@ -67,6 +71,12 @@ class Registry:
         self.post(LinkRefused(request, Error(*error) if error else None))
 
     def post(self, message: msgspec.Struct, **names: int) -> None:
-        """Post a payload to the core; ``names`` are those of the record's link or connection."""
+        """Post a payload to the core; ``names`` are those of the record's link or connection.
+
+        Raises TooLongError for an ``Attach`` or ``ConnectionOpened`` that its peer has made longer than the core
+        reads. No other payload can be.
+        """
         kind, payload = record(message)
+        if len(payload) > LONGEST:
+            raise TooLongError(f"{type(message).__name__} has {len(payload)} octets, and {LONGEST} are possible")
         self.pump.post(kind, payload, **names)

@@ -34,8 +34,8 @@ cdef bint present_all(Pump pump) except -1:
         if k.outlived >= MOST_OUTLIVED:
             pump.handler.attach_fatal(i, k.slot.generation, pool_index(&pump.p.conns, k.conn), text(pn_link_name(k.engine)))
             continue
-        pump.tell(k)
-        resync_link(&pump.p, k)
+        if pump.tell(k):
+            resync_link(&pump.p, k)
     return blocks_left(&pump.p)       # the caller still has to post C_PRESENTED
 
 
@@ -139,9 +139,9 @@ cdef pn_link_t *lose_link(Pump pump, uint32_t index, uint32_t generation, error)
         return NULL
     engine = k.engine
     mark_dirty(&pump.p, k.conn)
-    link_lost(&pump.p, k, EV_LINK_LOST)
     if error is not None:
         set_condition(pn_link_condition(engine), error[0], error[1])
+    link_lost(&pump.p, k, EV_LINK_LOST)
     return engine
 
 

@@ -199,6 +199,7 @@ cdef extern from "workers/loop/api.h" nogil:
     bint ring_consume(routerd_consumer *, routerd_ring *)
     routerd_record *outbox_post(routerd_outbox *)
     bint control_post(native_pump *, const routerd_record *, const void *, size_t)
+    uint64_t payload_size(const native_pump *, uint8_t, uint32_t)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
     void framed_end(native_pump *)
     worker_connection *framed_new(native_pump *, int, uint16_t, bint)

@@ -18,7 +18,7 @@ from workers.loop.machine cimport *
 from workers.source_routes.routes cimport *
 
 cdef enum:
-    PAYLOAD_LIMIT = 1 << 20
+    PAYLOAD_LIMIT = 4 << 20   # the core's arena has no room for more
     VALUE_DEPTH = 8           # nesting of lists and maps in a peer's properties
 
 include "../amqp/values.pxi"
@@ -204,8 +204,8 @@ cdef class Pump(AnnotatingPump):
                 closed = event == EV_DETACH and pn_link_state(k.engine) & PN_REMOTE_CLOSED != 0
                 self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error, closed, event == EV_LINK_LOST)
         elif event == EV_ATTACHED:
-            self.tell(k)
-            k.asked = 0
+            if self.tell(k):
+                k.asked = 0
         elif event == EV_CONNECTION_OPEN:
             self.handler.connection_open(index, c.slot.generation)
         elif event == EV_CONNECTION_CLOSE:
@@ -225,9 +225,11 @@ cdef class Pump(AnnotatingPump):
         self.handler.tracing.messages.seen(index, text(pn_link_name(k.engine)), m.sent, m.bytes[:m.length])
 
     cdef bytes payload(self, const routerd_record *r):
-        cdef bytes out = PyBytes_FromStringAndSize(NULL, PAYLOAD_LIMIT)
-        cdef ssize_t n = payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, PAYLOAD_LIMIT)
-        return None if n < 0 else out[:n]
+        cdef uint64_t size = payload_size(&self.p, r.arena, r.block)
+        if size > PAYLOAD_LIMIT:
+            return None
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, size)
+        return out if payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, size) == <ssize_t> size else None
 
     cdef attach(self, worker_connection *c, pn_link_t *engine):
         cdef worker_link *k = link_new(&self.p, c, engine)
@@ -262,8 +264,8 @@ cdef class Pump(AnnotatingPump):
         """Let messages flow, because the new core knows the links of all workers."""
         pump_present(&self.p)
 
-    cdef tell(self, worker_link *k):
-        """Ask the core about an attach, or present an open link.
+    cdef bint tell(self, worker_link *k) except -1:
+        """Ask the core about an attach, or present an open link; return False if the handler has ended it instead.
 
         The terminus is that at the peer, with the requested capabilities, if the router has initiated the link,
         and that at the router otherwise.
@@ -272,17 +274,19 @@ cdef class Pump(AnnotatingPump):
         cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.router_initiated else pn_link_remote_target(engine)
         cdef pn_terminus_t *requested = t if not k.router_initiated else pn_link_target(engine) if k.outgoing else pn_link_source(engine)
         cdef const char *address = pn_terminus_get_address(t)
+        cdef uint32_t index = pool_index(&self.p.links, k), generation = k.slot.generation
         if k.open and not k.router_initiated:
             address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
         k.known = True
         self.handler.attach(Attach(
-            link=pool_index(&self.p.links, k), generation=k.slot.generation, connection=pool_index(&self.p.conns, k.conn),
+            link=index, generation=generation, connection=pool_index(&self.p.conns, k.conn),
             name=text(pn_link_name(engine)), outgoing=bool(k.outgoing), address=None if address == NULL else text(address),
             dynamic=bool(pn_terminus_is_dynamic(t)), coordinator=pn_terminus_get_type(t) == PN_COORDINATOR,
             capabilities=symbols(pn_terminus_capabilities(requested)), snd_settle_mode=pn_link_remote_snd_settle_mode(engine),
             rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine), capacity=link_configured(k), restored=bool(k.open and not k.asked),
             granted=0 if k.outgoing or not k.open else resync_credit(k), request=k.asked, router_initiated=bool(k.router_initiated), routed=bool(k.routed),
             termini=termini(k), session=<uintptr_t> pn_link_session(engine)))
+        return pool_find2(&self.p.links, index, generation) != NULL
 
     # ---- what the handler asks for ----
 

@@ -29,6 +29,7 @@ from tests.support.clients.octets import (
 from tests.support.running import Configuration, RunningRouter, address_of, until
 
 TOO_SMALL = "amqp:frame-size-too-small"
+TOO_MUCH = "amqp:resource-limit-exceeded"
 WIDE = 4_000_000  # the largest frame of two listeners
 SAID = "s" * 700  # by the router's OPEN on one of them
 TWO = Encoded(b"\xe0\x0f\x02\xa3\x05queue\x06shared")  # an array of symbols
@@ -63,6 +64,14 @@ def narrow(router: RunningRouter, alone: None) -> Iterator[FrameBroker]:
     with FrameBroker(address_of(router.urls[1]), "broker", max_frame=SMALLEST) as broker:
         broker.round_trip(channel=100)
         yield broker
+
+
+@pytest.fixture
+def wide(router: RunningRouter, alone: None) -> Iterator[FrameClient]:
+    """A client whose frames may be long, and whose name, which a broker gets with its links' names, is."""
+    with FrameClient(address_of(router.urls[2]), "c" * 5000, max_frame=WIDE) as client:
+        client.begin()
+        yield client
 
 
 def filtered(address: str, octets: int) -> dict[str, Any]:
@@ -246,3 +255,70 @@ def test_an_open_says_no_more_than_fits(router: RunningRouter) -> None:
         assert opened.size <= limit
         assert bool(opened["properties"]) == (limit > SMALLEST)
         assert opened["container"]
+
+
+# ---- what the core reads ----
+
+
+@pytest.mark.parametrize("address", ["queue.a", "conformance.long"])
+def test_an_attach_of_more_than_a_mebibyte_is_refused(
+    broker: FrameBroker, wide: FrameClient, name: str, address: str
+) -> None:
+    """Be its link routed to a broker or not, its client learns why, and attaches another one."""
+    wide.write(wide.attaching(address, 0, True, **filtered(address, 2_000_000)))
+    _, error = refused(wide, 0)
+    assert error[0] == TOO_MUCH
+    assert "1 MiB" in error[1]
+    wide.receiver(name, 1)
+    assert not [got for got in broker.passed if got.code == ATTACH]
+
+
+def test_a_long_attach_reaches_a_broker_with_long_frames(wide: FrameClient, router: RunningRouter, alone: None) -> None:
+    """Up to a MiB, with what the router adds to it."""
+    with FrameBroker(address_of(router.urls[3]), "broker", max_frame=WIDE) as broker:
+        broker.round_trip(channel=100)
+        text = (1 << 20) - 400
+        wide.write(wide.attaching("queue.a", 0, True, **filtered("queue.a", text)))
+        there = broker.answer(5, count=0)
+        assert there["source"].value[7] == {"f": "x" * text}
+        wide.attached(0)
+
+
+def test_an_answer_of_more_than_a_mebibyte_is_refused(connect: Connect, router: RunningRouter, alone: None) -> None:
+    """The broker's link ends with the reason, and so does the client's."""
+    with FrameBroker(address_of(router.urls[3]), "broker", max_frame=WIDE) as broker:
+        broker.round_trip(channel=100)
+        client = connect()
+        client.write(client.attaching("queue.a", 0, False))
+        there = broker.answer(5, properties={Symbol("p"): "v" * 2_000_000})
+        detach = broker.expect(DETACH, there.channel, handle=there["handle"])
+        assert detach["error"].value[0] == TOO_MUCH
+        _, error = refused(client, 0)
+        assert error[0] == TOO_MUCH
+        broker.write(said(DETACH, there.channel, handle=5, closed=True))
+        client.write(client.attaching("queue.b", 1, False))
+        broker.answer(6)
+        client.attached(1)
+
+
+def test_an_error_of_more_than_a_mebibyte_passes_shortened(
+    connect: Connect, router: RunningRouter, alone: None
+) -> None:
+    """The client's link does not outlive the broker's."""
+    with FrameBroker(address_of(router.urls[3]), "broker", max_frame=WIDE) as broker:
+        broker.round_trip(channel=100)
+        client = connect()
+        client.write(client.attaching("queue.a", 0, True))
+        there = broker.answer(5, count=0)
+        client.attached(0)
+        error = Described(Ulong(ERROR), [Symbol("app:no"), "d" * 2_000_000])
+        broker.write(said(DETACH, there.channel, handle=5, closed=True, error=error))
+        condition, description = client.expect(DETACH, 0)["error"].value
+        assert condition == "app:no"
+        assert description == "d" * len(description)
+
+
+def test_an_open_of_more_than_a_mebibyte_is_closed(router: RunningRouter) -> None:
+    """With the reason, and its client is not admitted."""
+    with FrameClient(address_of(router.urls[2]), properties={Symbol("p"): "v" * 2_000_000}) as client:
+        assert client.end_of_connection().condition == TOO_MUCH

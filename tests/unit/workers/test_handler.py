@@ -1,6 +1,8 @@
 """The Python half of a worker: what the core and the peers say, and what follows."""
 
 import logging
+import re
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,7 +11,7 @@ import pytest
 
 from bench.contract import C_ATTACH, C_ATTACHED, C_CLOSE, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_ENDPOINT
 from shm.contract.control import ListenerSetup, Setup
-from shm.contract.payloads import PAYLOADS, Attach, Attached, Close, Detach, Endpoint, Error
+from shm.contract.payloads import LONGEST, PAYLOADS, Attach, Attached, Close, Detach, Endpoint, Error, Termini, Terminus
 from workers.control.guard import Passed
 from workers.control.handler import Handler
 from workers.control.policy import DENIED, DeniedError
@@ -222,6 +224,48 @@ def test_a_denied_connection_is_answered_closed_and_never_reported(bed: Bed) -> 
     bed.handler.connection_gone(7, 8, True, None)
     assert bed.pump.asked[0][0] == "connection_open"
     assert bed.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]
+
+
+LONG = Terminus(1, "a", filters=b"f" * LONGEST)
+
+
+@pytest.mark.parametrize(
+    ("terms", "asked"),
+    [({}, "link_refuse"), ({"request": 5}, "link_close"), ({"restored": True}, "link_close")],
+    ids=["first", "answer", "restored"],
+)
+def test_an_attach_that_the_core_would_not_read_is_refused(
+    bed: Bed, caplog: pytest.LogCaptureFixture, terms: dict[str, Any], asked: str
+) -> None:
+    """Its peer learns why, and so does the log, by the beginning of its name."""
+    bed.handler.connection_open(7, 8)
+    bed.pump.asked.clear()
+    with caplog.at_level(logging.INFO):
+        bed.handler.attach(Attach(3, 4, 7, "n" * 5000, True, "a", termini=Termini(LONG, Terminus()), **terms))
+    (done,) = bed.pump.asked
+    assert done[:3] == (asked, 3, 4)
+    assert "amqp:resource-limit-exceeded" in str(done[3:])
+    (line,) = caplog.messages
+    assert "n" * 200 in line
+    assert len(line) < 500
+
+
+def test_a_connection_whose_open_the_core_would_not_read_is_closed(bed: Bed) -> None:
+    """The core never hears of it, nor of its end; its links are refused."""
+    info = bed.pump.connection_info(7)
+    bed.pump.connection_info = lambda _: ("c" * LONGEST, *info[1:])
+    bed.handler.connection_open(7, 8)
+    bed.handler.attach(Attach(3, 4, 7, "l", False, "a"))
+    bed.handler.connection_gone(7, 8, True, None)
+    assert [asked[0] for asked in bed.pump.asked] == ["connection_open", "connection_close", "link_refuse"]
+    assert bed.pump.asked[1][3][0] == "amqp:resource-limit-exceeded"
+
+
+def test_the_core_reads_as_much_as_a_worker_says() -> None:
+    """The two ends of the ring have the same limit."""
+    text = (Path(__file__).resolve().parents[3] / "core/forwarder/tables/access.h").read_text(encoding="ascii")
+    (shift,) = re.findall(r"#define CONTENT_CONTROL_MAX \(1u << (\d+)\)", text)
+    assert 1 << int(shift) == LONGEST
 
 
 def test_a_message_too_large_ends_its_connection(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
