@@ -32,6 +32,8 @@ from tests.model import plainly
 
 SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all tables: minutes, where others use the CPUs
+
 
 def test_all_tables_of_a_run_are_known() -> None:
     """A run leaves no table behind that nothing removes."""
