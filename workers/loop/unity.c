@@ -19,6 +19,7 @@
 #include "workers/transport/websocket.c"
 
 #include "workers/session/arrivals.c"
+#include "workers/session/attaches.c"
 #include "workers/session/borrowed.c"
 #include "workers/session/control.c"
 #include "workers/session/delivery.c"

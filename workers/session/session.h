@@ -2,6 +2,7 @@
  *
  *   lane.c       a connection's frames, in and out
  *   control.c    what BEGIN, ATTACH, DETACH, END and CLOSE say, both ways: channels and handles
+ *   attaches.c   links whose ATTACH the engine has not written
  *   arrivals.c   TRANSFER, FLOW and DISPOSITION that come
  *   straight.c   long TRANSFERs, straight from the socket into blocks
  *   output.c     the connection's frames on their way out
@@ -72,6 +73,10 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);
 PRIVATE bool session_crowded(const worker_session *s);
 PRIVATE bool session_thin(worker_session *s);
+
+/* attaches.c */
+PRIVATE void attach_wait(worker_link *k);
+PRIVATE worker_link *attach_served(worker_session *s, const lane_attach *said);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);
