@@ -19,6 +19,7 @@ GLUE const struct lane_fault_terms lane_faults[] = {
     [LANE_LIMIT] = { LANE_LINK, "amqp:link:transfer-limit-exceeded", "more deliveries have come than credit" },
     [LANE_FIELD] = { LANE_SESSION, "amqp:invalid-field", "the number of a delivery is out of order" },
     [LANE_MANY] = { LANE_CONNECTION, "amqp:resource-limit-exceeded", "too many sessions or links" },
+    [LANE_HANDLES] = { LANE_SESSION, "amqp:resource-limit-exceeded", "more links than the handle-max of its BEGIN" },
 };
 
 /* The size of the frame that begins here, of which `there` octets have come.  0: its size has not come; AMQP_WRONG: no
@@ -218,13 +219,13 @@ PRIVATE inline enum lane_fault lane_disposition_read(const lane_frame *frame, la
 PRIVATE inline enum lane_fault lane_begin_read(const lane_frame *frame, lane_begin *b)
 {
     lane_fields f = frame->fields;
-    uint32_t unused;                   /* the peer's outgoing window, and its handle-max, which the engine keeps to */
-    *b = (lane_begin) { 0 };
+    uint32_t unused;                   /* the peer's outgoing window */
+    *b = (lane_begin) { .handle_most = UINT32_MAX };
     b->answers = field_ushort(&f, &b->remote_channel);
     field_must(&f, field_uint(&f, &b->next_out));
     field_must(&f, field_uint(&f, &b->in_window));
     field_must(&f, field_uint(&f, &unused));
-    field_uint(&f, &unused);
+    field_uint(&f, &b->handle_most);
     return frame_fault(&f);
 }
 

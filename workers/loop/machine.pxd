@@ -218,6 +218,10 @@ cdef extern from "workers/loop/api.h" nogil:
     worker_connection *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
     int NAME_FREE, NAME_LIVE
     int dial_taken(worker_connection *, const char *, bint)
+    enum: REFUSAL_ROOM
+    bint dial_refused(const worker_connection *, uint32_t, char *)
+    void dial_attach(native_pump *, worker_link *)
+    void dial_unask(native_pump *, worker_link *)
     worker_link *dial_link(native_pump *, worker_connection *, uint32_t, const char *, bint)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)

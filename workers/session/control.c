@@ -29,6 +29,7 @@ PRIVATE void session_free(worker_session *s)
 {
     lane_connection *l = s->connection;
     session_name(s, 0);
+    channel_give(s);
     names_end(s);
     if (s->previous) s->previous->next = s->next;
     else l->sessions = s->next;
@@ -92,6 +93,7 @@ static bool begin_in(lane_connection *l, worker_session *s, const lane_frame *f)
     }
     s->remote = f->channel;
     s->begun_there = true;
+    s->handle_most = b.handle_most;
     lane_session_begun(&s->lane, &b);
     lane_map_put(&l->by_remote, f->channel, value_of(s));
     return true;
@@ -230,7 +232,7 @@ PRIVATE void lane_link_new(worker_link *k)
     if (!l) return;
     link_bind(l, k);
     if (!k->session) session_adds(session_here(pn_link_session(k->engine)), k);
-    if (k->session) attach_wait(k);
+    if (k->session && !(pn_link_state(k->engine) & PN_REMOTE_UNINIT)) attach_wait(k);
 }
 
 /* The peer has answered a link of ours. */
@@ -301,6 +303,7 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uin
         session_name(s, number);
         pn_session_set_context(session, s);
     }
+    channel_take(s);
     session_wait(&c->lane->beginning.first, &c->lane->beginning.last, s);
     window_choose(s);
     pn_session_open(session);
@@ -354,9 +357,13 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f)
     case LANE_ATTACH:
         if (s) attach_out(l, s, f);
         return;
+    case LANE_DETACH:
+        if (s && s->handles_taken) s->handles_taken--;
+        return;
     case LANE_END:
         if (!s) return;
         s->ended_here = s->closed_here = true;
+        channel_give(s);
         s->lane.out_window = 0;
         lane_map_take(&l->by_local, f->channel);
         session_reap(s);

@@ -2,7 +2,7 @@
  *
  *   lane.c       a connection's frames, in and out
  *   control.c    what BEGIN, ATTACH, DETACH, END and CLOSE say, both ways: channels and handles
- *   attaches.c   links whose ATTACH the engine has not written
+ *   attaches.c   links whose ATTACH the engine has not written, and the handles of ours
  *   arrivals.c   TRANSFER, FLOW and DISPOSITION that come
  *   straight.c   long TRANSFERs, straight from the socket into blocks
  *   output.c     the connection's frames on their way out
@@ -75,11 +75,22 @@ PRIVATE bool session_crowded(const worker_session *s);
 PRIVATE bool session_thin(worker_session *s);
 
 /* attaches.c */
+#define REFUSAL_ROOM 256               /* octets of a refusal's text */
+PRIVATE bool attach_room(const worker_session *s);
+PRIVATE const char *peer_called(const lane_connection *l);
+PRIVATE void attach_refusal(const lane_connection *l, const worker_session *s, char to[REFUSAL_ROOM]);
 PRIVATE void attach_wait(worker_link *k);
+PRIVATE void attach_ask(worker_link *k);
+PRIVATE bool attach_unbegun(const worker_link *k);
+PRIVATE void attach_answered(worker_session *s);
 PRIVATE worker_link *attach_served(worker_session *s, const lane_attach *said);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);
+PRIVATE void session_turn(worker_session *s);
+PRIVATE void channel_take(worker_session *s);
+PRIVATE void channel_give(worker_session *s);
+PRIVATE uint32_t channels_left(const lane_connection *l);
 
 /* names.c */
 PRIVATE void name_begin(const worker_link *k);
