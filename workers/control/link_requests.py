@@ -40,6 +40,21 @@ LOCKED: Final = (
     "Another link of this name and container-id is attached to the broker; give each client a container-id of its own",
 )
 
+ATTACH_REST: Final = 128  # octets of an ATTACH besides names, addresses and what the peer's client has said
+
+
+def attach_octets(opening: OpenLink) -> int:
+    """Return about how many octets a link's ATTACH has."""
+    texts = [opening.name, opening.source, opening.target]
+    octets: list[bytes] = []
+    if (termini := opening.termini) is not None:
+        ends = termini.source, termini.target
+        texts += [end.address for end in ends]
+        octets = [termini.properties]
+        octets += [one for end in ends for one in (end.properties, end.capabilities, end.outcomes, end.filters)]
+    return ATTACH_REST + sum(len(one.encode()) for one in texts if one) + sum(map(len, octets))
+
+
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
 
 

@@ -119,7 +119,10 @@ cdef refusal(Pump pump, opening):
     cdef char[REFUSAL_ROOM] why
     if c == NULL or opening.request == 0:
         return link_requests.GONE
-    return (link_requests.LIMIT, text(why)) if dial_refused(c, opening.session, why) else None
+    if (share_refused(c, opening.client, opening.neighbour, link_requests.attach_octets(opening), why)
+            or dial_refused(c, opening.session, why)):
+        return link_requests.LIMIT, text(why)
+    return None
 
 
 cdef worker_link *begin_link(Pump pump, opening) except? NULL:
@@ -133,6 +136,7 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     if k != NULL:
         k.known = True
         k.asked = request
+        share_take(k, opening.client, link_requests.attach_octets(opening))
     return k
 
 

@@ -32,6 +32,7 @@
 #include "workers/session/names.c"
 #include "workers/session/numbers.c"
 #include "workers/session/output.c"
+#include "workers/session/shares.c"
 #include "workers/session/states.c"
 #include "workers/session/straight.c"
 #include "workers/session/turns.c"

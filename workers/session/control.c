@@ -5,8 +5,6 @@
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
-enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
-enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
 enum { CROWD = 256 };                  /* handles of a session that has many */
 enum {                                 /* what may wait of a connection before it is read no more: the larger of both */
     HELD_OCTETS = 128 << 20, HELD_SESSIONS = 8                 /* octets; sessions whose windows are used up */
@@ -232,7 +230,9 @@ PRIVATE void lane_link_new(worker_link *k)
     if (!l) return;
     link_bind(l, k);
     if (!k->session) session_adds(session_here(pn_link_session(k->engine)), k);
-    if (k->session && !(pn_link_state(k->engine) & PN_REMOTE_UNINIT)) attach_wait(k);
+    if (!k->session || pn_link_state(k->engine) & PN_REMOTE_UNINIT) return;
+    share_take(k, 0, k->attach_octets);
+    attach_wait(k);
 }
 
 /* The peer has answered a link of ours. */
@@ -247,6 +247,7 @@ PRIVATE void lane_link_answered(worker_link *k)
 PRIVATE void lane_link_free(worker_link *k)
 {
     worker_session *s = k->session;
+    if (k->share_octets) share_give(k);
     if (!s) return;
     frame_end(k);
     if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));

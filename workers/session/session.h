@@ -13,6 +13,7 @@
  *   held.c       octets that wait
  *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
+ *   shares.c     what links hold of what a peer may allow, and each client's part
  *   faults.c     a peer's violation: DETACH, END or CLOSE
  *   logins.c     what a client says while its login has no answer yet
  *   turns.c      what a connection may take of its worker's time, and of memory for its output
@@ -84,6 +85,14 @@ PRIVATE void attach_ask(worker_link *k);
 PRIVATE bool attach_unbegun(const worker_link *k);
 PRIVATE void attach_answered(worker_session *s);
 PRIVATE worker_link *attach_served(worker_session *s, const lane_attach *said);
+
+/* shares.c */
+enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
+enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
+GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighbour, size_t octets,
+                        char why[REFUSAL_ROOM]);
+GLUE void share_take(worker_link *k, uint32_t client, size_t octets);
+PRIVATE void share_give(worker_link *k);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);

@@ -10,6 +10,7 @@ struct io_layer;
 struct worker_link;
 typedef struct long_state long_state;
 typedef struct link_name link_name;
+typedef struct link_share link_share;
 
 /* The names of links that this side began, by a keyed hash (session/names.c). */
 typedef struct {
@@ -163,6 +164,8 @@ typedef struct lane_connection {
     uint32_t session_count, handle_count;  /* sessions; handles of the peer in all of them */
     uint32_t channels_taken;       /* channels of ours that sessions have or wait for */
     size_t attach_octets;          /* of the ATTACHs that have them */
+    size_t share_octets;           /* of the ATTACHs that began its links, of both sides */
+    lane_map shares;               /* link_share, by client (session/shares.c) */
     worker_session *failing;       /* one that ends for its peer's violation, as soon as its links have; NULL: none */
     worker_session *due_first;     /* sessions that have something to say */
     /* the ATTACH that the engine is reading */

@@ -50,10 +50,11 @@ def asker(broker: Client) -> Ask:
     """Return what lets the core want a link from a broker that has just connected."""
     (opened,) = broker.stand.hear(ConnectionOpened)
 
-    def ask(request: int, session: int = 5) -> None:
+    def ask(request: int, session: int = 5, source: str = "q", **client: Any) -> None:
         ends = opened.connection, opened.generation
-        termini = Termini(Terminus(1, "q"), Terminus(1)) if session >= ROUTED else None
-        link = OpenLink(*ends, request, f"l{request}", outgoing=False, source="q", session=session, termini=termini)
+        termini = Termini(Terminus(1, source), Terminus(1)) if session >= ROUTED else None
+        terms: dict[str, Any] = {"session": session, "termini": termini, **client}
+        link = OpenLink(*ends, request, f"l{request}", outgoing=False, source=source, **terms)
         broker.stand.tell(n.C_OPEN_LINK, link)
 
     return ask
@@ -195,3 +196,44 @@ def test_a_channel_is_used_again_in_the_write_that_frees_it() -> None:
     with door("again", None, None, ushort(0)) as client:
         client.write(begin(0) + frame(0, described(END)) + begin(0))
         client.frames(BEGIN, END, BEGIN)
+
+
+LONG = "a" * 16_000
+LONG_LINKS = (48 << 20) // 16_140  # for clients; a name and what else an ATTACH has is some 140 octets
+
+
+def granted(broker: Client, ask: Ask, first: int, most: int, **terms: Any) -> int:
+    """Ask for links, numbered from ``first`` on, until one is refused. Return how many were not."""
+    for request in range(first, first + most):
+        ask(request, **terms)
+        broker.step()
+        if any(isinstance(one, LinkRefused) for one in broker.stand.heard):
+            (why,) = refused(broker, request)
+            assert "broker gets no more than" in why
+            return request - first
+    return most
+
+
+def test_a_client_leaves_as_much_of_a_peers_limits_to_others_as_it_has() -> None:
+    """By octets of long addresses; the router itself has what links for clients leave."""
+    with dialled("shares") as broker:
+        ask = asker(broker)
+        first = granted(broker, ask, 1, LONG_LINKS, source=LONG, client=1)
+        assert LONG_LINKS * 0.48 < first < LONG_LINKS * 0.52
+        assert granted(broker, ask, 5_000, 1, source=LONG, client=1) == 0
+        second = granted(broker, ask, 10_000, LONG_LINKS, source=LONG, client=2, session=ROUTED)
+        assert LONG_LINKS * 0.11 < second < LONG_LINKS * 0.14, "its address counts in both places"
+        assert granted(broker, ask, 20_000, 100, client=3) == 100
+        neighbour = granted(broker, ask, 30_000, LONG_LINKS, source=LONG, client=4, neighbour=True)
+        assert neighbour > LONG_LINKS * 0.15
+        assert granted(broker, ask, 40_000, 200, source=LONG) == 200
+
+
+def test_what_a_client_has_let_go_is_its_own_again() -> None:
+    with dialled("let-go") as broker:
+        ask = asker(broker)
+        first = granted(broker, ask, 1, LONG_LINKS, source=LONG, client=1)
+        broker.frames(BEGIN, ATTACH)
+        broker.stand.core_dies()
+        ask = asker(broker)
+        assert granted(broker, ask, 10_000, LONG_LINKS, source=LONG, client=1) == first
