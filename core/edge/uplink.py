@@ -14,6 +14,7 @@ When the active connection is lost, another takes over and opens its own links.
 
 import logging
 from collections import Counter
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -27,9 +28,10 @@ from core.edge.route_proxies import ORDERED_AT, RouteProxies
 from core.interior.inter_router import is_skupper
 from core.interior.message import BadMessageError
 from core.links.base import Base
+from core.links.connections import client_of
 from core.links.link import Edges, Link
 from core.links.streams import Streams
-from core.links.terminus import EDGE, Place, shared
+from core.links.terminus import EDGE, NO_ROOM, Place, shared
 from shm.contract.complaints import bursts
 from shm.contract.failures import failures
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
@@ -45,7 +47,9 @@ AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted;
 HEARD_AT: Final = f"_local/{TRACKING}"
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
 
+AGAIN_MOST: Final = 16  # addresses without room for a proxy that are tried again at once
 REFUSED: Final = "%s refused a link%s: %s"
+CROWDED: Final = "gets no link for some addresses, which only clients of this router reach until there is room: "
 
 Side = tuple[str, bool]  # key of an address, and whether the proxy is outgoing
 
@@ -85,6 +89,8 @@ class Uplink(Edges):
         self._proxies: dict[Side, Proxy] = {}
         self._by_name: dict[str, Proxy] = {}
         self._here: Counter[Side] = Counter()  # receivers here (incoming proxy) or senders here
+        self._asks: dict[Side, int] = {}  # the client that a proxy is requested for
+        self._crowded: dict[Side, None] = {}  # those for whose proxies there was no room, who waits longest first
         self._unchecked: list[Side] = []  # those whose proxies a new active connection does not have yet
         self._beyond: set[str] = set()  # keys with receivers beyond the uplink
         self.lookup = Lookup(base, decide, self._complain)
@@ -132,6 +138,7 @@ class Uplink(Edges):
         self._by_name.clear()
         self._beyond.clear()
         self._unchecked.clear()
+        self._crowded.clear()
         successor = next((one for one in self._interiors.values() if not one.opened.restored), None)
         if successor is not None:
             self._activate(successor)
@@ -168,14 +175,14 @@ class Uplink(Edges):
     # ---- links ----
 
     def _open(
-        self, outgoing: bool, address: str | None, what: Place | Proxy, said: list[str] | None = None, capacity: int = 0
+        self, outgoing: bool, address: str | None, what: Place | Proxy, said: list[str] | None = None, **terms: int
     ) -> tuple[int, str]:
-        """Request a link on the active connection. Return its request number and name."""
+        """Request a link on the active connection, with more fields of OpenLink. Return its request number and name."""
         assert self.active is not None, "only on the active connection"
         request = self._base.names.request()
-        terms = {"source_capabilities": said or [], "target_capabilities": said or [], "capacity": capacity}
         end = {"target" if outgoing else "source": address}
-        name = self._base.open_link(self.active.worker, self.active.opened, request, outgoing, **end, **terms)
+        ends = {"source_capabilities": said or [], "target_capabilities": said or [], **end}
+        name = self._base.open_link(self.active.worker, self.active.opened, request, outgoing, **ends, **terms)
         self._requested[request] = what
         return request, name
 
@@ -196,9 +203,14 @@ class Uplink(Edges):
         what = self._requested.pop(refused.request, None)
         if what is None or self.active is None:
             return
+        error = refused.error
         if isinstance(what, Proxy):
             self._forget(what)
-        if (error := refused.error) is not None:
+            if error is not None and error.condition == NO_ROOM.condition and self._needed(what.side):
+                self._crowded[what.side] = None
+                self._complain(CROWDED, f"{error.description} (now{_link(what)})")
+                return
+        if error is not None:
             said = f"{error.condition}: {error.description}"
             self._lines.tell(self._forwarder.now / 1e9, LOGGER, logging.WARNING, REFUSED, self._peer, _link(what), said)
 
@@ -208,11 +220,13 @@ class Uplink(Edges):
             if (proxy := self._by_name.get(link.name)) is not None:
                 proxy.link = link
                 self._check(proxy.side)
+                self._again(1)
             self._service(link, True)
             if self.active is not None:
                 self._streams.serve(self.active.streams, link)
         elif link.address is not None:
-            self._count((link.address.key, not link.outgoing), 1)
+            opened = self._base.connections.find(link.worker, link.connection)
+            self._count((link.address.key, not link.outgoing), 1, 0 if opened is None else client_of(opened))
 
     def detached(self, link: Link, detach: Detach | None) -> None:
         if link.edge:
@@ -227,12 +241,23 @@ class Uplink(Edges):
         """Count this router's own receivers and senders like those of its clients."""
         self._count((address.key, sends), number)
 
-    def _count(self, side: Side, number: int) -> None:
-        if shared(side[0]):
-            self._here[side] += number
-            if not self._here[side]:
-                del self._here[side]
-            self._check_all(side)
+    def _count(self, side: Side, number: int, client: int = 0) -> None:
+        if not shared(side[0]):
+            return
+        if number > 0 and (not self._here[side] or side in self._crowded):
+            self._asks[side] = client
+        self._here[side] += number
+        if not self._here[side]:
+            del self._here[side]
+            self._asks.pop(side, None)
+            self._crowded.pop(side, None)
+        self._check_all(side)
+
+    def _again(self, most: int) -> None:
+        """Let the coming steps request some of the proxies for which there was no room."""
+        for side in list(islice(self._crowded, most)):
+            del self._crowded[side]
+            self._unchecked.append(side)
 
     def _service(self, link: Link, there: bool) -> None:
         """Start or stop a service whose link to the interior router was attached or detached."""
@@ -277,7 +302,9 @@ class Uplink(Edges):
             key, outgoing = side
             proxy = Proxy(side)
             said = capabilities(key, outgoing, self._addresses.rule(key).egress)
-            proxy.request, proxy.name = self._open(outgoing, key[2:], proxy, list(said))
+            client = self._asks.get(side) or self._asks.get((f"M0{key[2:]}", True), 0)
+            proxy.request, proxy.name = self._open(outgoing, key[2:], proxy, list(said), client=client)
+            self._crowded.pop(side, None)
             self._proxies[side] = self._by_name[proxy.name] = proxy
         elif proxy is not None and not self._needed(side) and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True
@@ -341,6 +368,7 @@ class Uplink(Edges):
             return
         self._beaten = now
         self._beats += 1
+        self._again(AGAIN_MOST)
         if self._local.waiting(BEATEN_AT) < BEATS_UNSENT:
             self._local.send(BEATEN_AT, words.heartbeat(self._beats))
         self._forwarder.publish()

@@ -18,11 +18,11 @@ from core.forwarder.recorded import LinkRoutePairs
 from core.link_routes.requests import WEIGHT_OCTETS, Name, Pending, Requests
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
-from core.links.connections import Hop
+from core.links.connections import Hop, client_of
 from core.links.link import Link
 from core.links.plane import Plane
 from core.links.termini import COORDINATOR, address_of, changed, counting, node_address, placed, unplaced
-from core.links.terminus import INTER_ROUTER, LONG_SEARCH, NO_ROOM
+from core.links.terminus import EDGE, INTER_ROUTER, LONG_SEARCH, NO_ROOM
 from shm.contract.patterns import SearchTooLongError
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink, record
 
@@ -121,6 +121,8 @@ class Ends(Plane):
             None,
             _session(worker, attach),
             termini=changed(whole, attach.outgoing, None if route is None else route.outward),
+            client=client_of(connection),
+            neighbour=connection.role in (INTER_ROUTER, EDGE),
         )
         kind, octets = record(link)
         pending = Pending(

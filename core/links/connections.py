@@ -20,6 +20,11 @@ ADMITTED = COUNTERS["connections_admitted"].place
 Hop = tuple[int, ConnectionOpened]  # the worker of a connection, and the connection
 
 
+def client_of(opened: ConnectionOpened) -> int:
+    """Return the ``client`` of an OpenLink on behalf of a connection."""
+    return opened.number % 2**32
+
+
 class Connections:
     """All open connections, by worker and index."""
 

@@ -187,7 +187,8 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     The router sends on an ``outgoing`` link. Links with the same ``session`` number share a session. The
     worker writes one capability as a bare symbol and several as an array (AMQP 1.0 part 1.4). ``capacity`` is
     in deliveries; 0: that of the connection. A link of a link-route pair has ``termini``, which are its whole
-    attach.
+    attach. ``client`` is the number of the connection on whose behalf the link is requested, modulo 2³², or 0
+    for the router itself; a ``neighbour`` is a router, which brings what many clients want.
 
     The worker answers by an ``Attach`` with the same ``request`` when the peer has attached, and by
     ``LinkRefused`` when the peer refuses or the connection is lost before.
@@ -209,6 +210,8 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     capacity: int = 0
     priority: int = 4
     termini: Termini | None = None
+    client: int = 0
+    neighbour: bool = False
 
 
 class LinkRefused(msgspec.Struct, array_like=True, frozen=True):

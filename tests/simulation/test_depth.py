@@ -156,7 +156,7 @@ MUTANTS = [
         "    if (outcome && !o->sent) return;\n",
         "    if (outcome && !o->sent && !FAULT) return;\n",
         "a message ends after",
-        seed=29,
+        seed=65,
     ),
     # the core dies while a message comes whose credit its neighbour has back already
     Mutant(

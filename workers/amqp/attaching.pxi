@@ -47,10 +47,10 @@ cdef attach_first(Pump pump, worker_link *k):
     cdef uint32_t most = frame_largest(k.conn), ours = pn_transport_get_max_frame(k.conn.transport)
     if ours and ours < most:
         most = ours
-    mark_dirty(&pump.p, k.conn)
     if size <= most:
-        pn_link_open(k.engine)
+        dial_attach(&pump.p, k)
         return
+    mark_dirty(&pump.p, k.conn)
     set_condition(pn_link_condition(k.engine), TOO_SMALL, (
         f"The router would need an ATTACH of up to {size} octets for this link, and frames on its way have {most} at most: "
         "shorten the link's name, addresses, filters or properties, or raise maxFrameSize there"))

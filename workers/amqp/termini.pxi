@@ -92,17 +92,21 @@ cdef class Coupler(PumpPart):
         return NAME_FREE if c == NULL else dial_taken(c, b, outgoing)
 
     def open_link(self, opening):
-        """Attach with an OpenLink's termini; return False if the connection is gone or there is no room.
+        """Attach with an OpenLink's termini; return None, or the AMQP error of one that cannot be attached.
 
         The peer's answer goes to the handler with the same ``request``.
         """
-        cdef worker_link *k = begin_link(self.pump, opening)
+        cdef worker_link *k
+        error = refusal(self.pump, opening)
+        if error is not None:
+            return error
+        k = begin_link(self.pump, opening)
         if k == NULL:
-            return False
+            return link_requests.NO_ROOM
         k.routed = True
         put_termini(k.engine, opening.termini)
         attach_first(self.pump, k)
-        return True
+        return None
 
     def answer(self, uint32_t index, uint32_t generation, given):
         """Answer an attach with the far peer's answer; return False if the link is gone, or the answer too large."""

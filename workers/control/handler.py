@@ -377,5 +377,7 @@ class Handler:
         self._registry.post(Seen(message.number, seen))
 
     def _open_link(self, opening: OpenLink) -> None:
-        if opening.connection not in self._passed or not self._link_requests.open_link(opening):
+        if opening.connection in self._passed:
+            self._link_requests.open_link(opening)
+        else:
             self._registry.link_refused(opening.request, GONE)

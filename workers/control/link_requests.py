@@ -14,7 +14,7 @@ from workers.control.neighbours import AmqpError
 class Dialler(Protocol):
     """The part of workers.loop.pump.Dialler that link requests use."""
 
-    def open_link(self, opening: OpenLink) -> bool: ...
+    def open_link(self, opening: OpenLink) -> AmqpError | None: ...
 
 
 class Coupler(Protocol):
@@ -22,7 +22,7 @@ class Coupler(Protocol):
 
     def taken(self, index: int, generation: int, name: str, outgoing: bool) -> bool: ...
     def live(self, index: int, generation: int, name: str, outgoing: bool) -> bool: ...
-    def open_link(self, opening: OpenLink) -> bool: ...
+    def open_link(self, opening: OpenLink) -> AmqpError | None: ...
     def answer(self, index: int, generation: int, given: Termini) -> bool: ...
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
 
@@ -31,12 +31,29 @@ POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
 POLLED_MOST: Final = 64  # names at a poll: others have their turn between
 WAITING_MOST: Final = 16  # requests for one name: whoever attaches and detaches again and again adds one each time
 PATIENCE: Final = 30.0  # seconds in which a connection that is lost, but looks alive, should have been found out
-CROWDED: Final = ("amqp:resource-limit-exceeded", "Too many links wait for another link of the same name to end")
+LIMIT: Final = "amqp:resource-limit-exceeded"
+CROWDED: Final = (LIMIT, "Too many links wait for another link of the same name to end")
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
+NO_ROOM: Final = (LIMIT, "this router has no room for another link")
 LOCKED: Final = (
     "amqp:resource-locked",
     "Another link of this name and container-id is attached to the broker; give each client a container-id of its own",
 )
+
+ATTACH_REST: Final = 128  # octets of an ATTACH besides names, addresses and what the peer's client has said
+
+
+def attach_octets(opening: OpenLink) -> int:
+    """Return about how many octets a link's ATTACH has."""
+    texts = [opening.name, opening.source, opening.target]
+    octets: list[bytes] = []
+    if (termini := opening.termini) is not None:
+        ends = termini.source, termini.target
+        texts += [end.address for end in ends]
+        octets = [termini.properties]
+        octets += [one for end in ends for one in (end.properties, end.capabilities, end.outcomes, end.filters)]
+    return ATTACH_REST + sum(len(one.encode()) for one in texts if one) + sum(map(len, octets))
+
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
 
@@ -87,8 +104,7 @@ class LinkRequests:
                 go = [one.opening for one in waiting if not _lasts(one.opening)]
                 waiting = self._patient([one for one in waiting if _lasts(one.opening)])
             for opening in go:
-                if not self.open_link(opening):
-                    self._refuse(opening.request, GONE)
+                self.open_link(opening)
             if waiting:
                 self._waiting[key] = waiting
 
@@ -104,8 +120,13 @@ class LinkRequests:
         """Drop all requests of a dead core."""
         self._waiting.clear()
 
-    def open_link(self, opening: OpenLink) -> bool:
-        """Attach a link, with the far end's termini for a link-route pair; return False if that fails."""
+    def open_link(self, opening: OpenLink) -> None:
+        """Attach a link, with the far end's termini for a link-route pair, or refuse it."""
+        if (error := self._open(opening)) is not None:
+            self._refuse(opening.request, error)
+
+    def _open(self, opening: OpenLink) -> AmqpError | None:
+        """Attach a link or let it wait; return the AMQP error of one that can do neither."""
         if opening.termini is None:
             return self._dialler.open_link(opening)
         if not _lasts(opening) and self._coupler.live(*_key(opening)):
@@ -114,11 +135,10 @@ class LinkRequests:
         if key not in self._waiting and not self._coupler.taken(*key):
             return self._coupler.open_link(opening)
         waiting = self._waiting.setdefault(key, [])
-        if len(waiting) < WAITING_MOST:
-            waiting.append(Waiting(opening, self._clock()))
-        else:
-            self._refuse(opening.request, CROWDED)
-        return True
+        if len(waiting) >= WAITING_MOST:
+            return CROWDED
+        waiting.append(Waiting(opening, self._clock()))
+        return None
 
     def answer(self, message: Attached, termini: Termini) -> None:
         """Answer an attach as the other end of the link-route pair was answered."""

@@ -21,6 +21,7 @@ GLUE const struct lane_fault_terms lane_faults[] = {
     [LANE_MANY] = { LANE_CONNECTION, "amqp:resource-limit-exceeded", "too many sessions or links" },
     [LANE_NAME] = { LANE_SESSION, "amqp:frame-size-too-small",
                     "a link's name is too long: the answer to its ATTACH would exceed your max-frame-size" },
+    [LANE_HANDLES] = { LANE_SESSION, "amqp:resource-limit-exceeded", "more links than the handle-max of its BEGIN" },
 };
 
 /* The size of the frame that begins here, of which `there` octets have come.  0: its size has not come; AMQP_WRONG: no
@@ -220,13 +221,13 @@ PRIVATE inline enum lane_fault lane_disposition_read(const lane_frame *frame, la
 PRIVATE inline enum lane_fault lane_begin_read(const lane_frame *frame, lane_begin *b)
 {
     lane_fields f = frame->fields;
-    uint32_t unused;                   /* the peer's outgoing window, and its handle-max, which the engine keeps to */
-    *b = (lane_begin) { 0 };
+    uint32_t unused;                   /* the peer's outgoing window */
+    *b = (lane_begin) { .handle_most = UINT32_MAX };
     b->answers = field_ushort(&f, &b->remote_channel);
     field_must(&f, field_uint(&f, &b->next_out));
     field_must(&f, field_uint(&f, &b->in_window));
     field_must(&f, field_uint(&f, &unused));
-    field_uint(&f, &unused);
+    field_uint(&f, &b->handle_most);
     return frame_fault(&f);
 }
 

@@ -71,7 +71,8 @@ enum lane_fault {
     LANE_LIMIT,                        /* more deliveries than credit */
     LANE_FIELD,                        /* a delivery-id out of order, or first after last */
     LANE_MANY,                         /* more sessions or links than a connection may have */
-    LANE_NAME                          /* a link's name that no answer could repeat */
+    LANE_NAME,                         /* a link's name that no answer could repeat */
+    LANE_HANDLES                       /* more links than the peer's own handle-max leaves an answer for */
 };
 
 enum lane_scope { LANE_NOBODY, LANE_LINK, LANE_SESSION, LANE_CONNECTION };
@@ -121,6 +122,7 @@ typedef struct {
     uint16_t remote_channel;
     bool answers;                      /* it names the channel of a BEGIN of ours */
     uint32_t next_out, in_window;
+    uint32_t handle_most;              /* the highest handle that its sender takes */
 } lane_begin;
 
 typedef struct {

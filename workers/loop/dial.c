@@ -59,8 +59,9 @@ static uint64_t session_number(pn_session_t *session)
 
 PRIVATE inline bool session_router_initiated(pn_session_t *session) { return session_number(session) != 0; }
 
-#define ROUTED_SESSIONS (1u << 30)    /* the first number of sessions for link-route pairs */
 #define IDLE_SESSIONS 16              /* of one connection, at most */
+#define SHARED_LOOKS 16u              /* sessions that one link looks at for one to share */
+#define KEPT_PART 4u                  /* link routes begin sessions while more than this part of the channels is left */
 
 /* A session of ours that has not ended; NULL: it has, and goes by no number any more. */
 static worker_session *session_there(worker_session *s)
@@ -79,36 +80,66 @@ static worker_session *session_idle(lane_connection *l)
     return NULL;
 }
 
-/* Any session of a link-route pair; NULL: there is none. */
-static worker_session *session_routed(const lane_connection *l)
+/* A session of ours that has a handle left, for a link that has no channel of its own; NULL: none of the first ones. */
+static worker_session *session_shared(lane_connection *l, enum session_kind kind)
 {
-    for (worker_session *s = l->sessions; s; s = s->next)
-        if (s->number > ROUTED_SESSIONS && s->number < ENDED_SESSION && session_there(s)) return s;
+    worker_session *s = l->ours_first[kind], *next;
+    for (uint32_t looks = 0; s && looks < SHARED_LOOKS; looks++, s = next) {
+        next = s->ours_next;
+        if (!session_there(s)) continue;
+        if (attach_room(s)) return s;
+        session_turn(s);
+    }
     return NULL;
 }
 
-/* The session for a link of this number; NULL: it is to begin one. A link-route pair takes a session that has no link
- * any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it has not ended yet
- * on the same channel. Link-route pairs share a session if the peer has no channel left. */
+/* Who shares a session with whom if no channel is left: a link of each kind, with these in this order.  Streams and
+ * link routes may stand still as long as a receiver wants, so the router's other links are the last that they join. */
+static const enum session_kind session_sharers[SESSION_KINDS][SESSION_KINDS] = {
+    [SESSION_FIXED] = { SESSION_FIXED, SESSION_STREAM, SESSION_ROUTED },
+    [SESSION_STREAM] = { SESSION_STREAM, SESSION_ROUTED, SESSION_FIXED },
+    [SESSION_ROUTED] = { SESSION_ROUTED, SESSION_STREAM, SESSION_FIXED },
+};
+
+/* The session for a link of this number; NULL: it is to begin one, if a channel is left.  A link-route pair takes a
+ * session that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one
+ * that it has not ended yet on the same channel. Sessions of link-route pairs leave a part of the channels to the
+ * router's own links and to the peer: one client has as many sessions as it likes. */
 static worker_session *session_for(const worker_connection *c, uint32_t number)
 {
     lane_connection *l = c->lane;
+    const enum session_kind kind = session_kind_of(number);
+    const uint32_t left = channels_left(l), channels = pn_transport_get_channel_max(c->transport) + 1u;
     worker_session *s = session_there((worker_session *) (uintptr_t) lane_map_get(&l->by_number, number));
-    if (s || number < ROUTED_SESSIONS || (s = session_idle(l))) return s;
-    return l->session_count < pn_transport_get_channel_max(c->transport) ? NULL : session_routed(l);
+    if (s || (kind == SESSION_ROUTED && (s = session_idle(l)))) return s;
+    if (left > (kind == SESSION_ROUTED ? (channels + KEPT_PART - 1) / KEPT_PART : 0)) return NULL;
+    for (uint32_t i = 0; i < SESSION_KINDS && !s; i++)
+        if (!left || session_sharers[kind][i] == SESSION_ROUTED) s = session_shared(l, session_sharers[kind][i]);
+    return s;
 }
 
-/* The engine's session of this number, which begins if there is none. */
+/* The engine's session of this number, which begins if there is none; NULL: no channel or no handle is left. */
 static pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     const uint64_t name = (uint64_t) number + 1;
     worker_session *s = session_for(c, number);
+    if (s ? !attach_room(s) : !channels_left(c->lane)) return NULL;
     if (s && s->number == IDLE_SESSION) session_name(s, name);
+    else if (s && s->number != name) session_turn(s);
     if (s) return s->engine;
     pn_session_t *session = pn_session(c->engine);
     if (!session) return NULL;
     lane_session_begin(c, session, name);
     return session;
+}
+
+/* Whether the peer's limits leave no place for a link in the session of this number; the text says which. */
+GLUE bool dial_refused(const worker_connection *c, uint32_t number, char why[REFUSAL_ROOM])
+{
+    const worker_session *s = session_for(c, number);
+    if (s ? attach_room(s) : channels_left(c->lane)) return false;
+    attach_refusal(c->lane, s, why);
+    return true;
 }
 
 /* Whether another link still has this name: one that is attached, or one whose detach the peer has not answered. The
@@ -118,7 +149,8 @@ GLUE enum name_state dial_taken(worker_connection *c, const char *name, bool out
     return name_taken(c->lane, name, outgoing);
 }
 
-/* A link of ours in the session of this number.  NULL: there is no room, or no session any more. */
+/* A link of ours in the session of this number; dial_attach or dial_forget follows.  NULL: there is no room, here or at
+ * the peer. */
 GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
     pn_session_t *session = dial_session(c, number);
@@ -134,8 +166,26 @@ GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, cons
 GLUE void dial_forget(pump *p, worker_link *k)
 {
     pn_link_t *engine = k->engine;
-    attach_forget(k);
     link_lost(p, k, EV_LINK_LOST);
+    name_end(engine);
+    pn_link_free(engine);
+}
+
+/* Attaches a link of ours, whose termini are set. */
+GLUE void dial_attach(pump *p, worker_link *k)
+{
+    attach_ask(k);
+    mark_dirty(p, k->conn);
+}
+
+/* Closes a link of ours that nobody asks for any more. */
+GLUE void dial_unask(pump *p, worker_link *k)
+{
+    pn_link_t *engine = k->engine;
+    const bool unbegun = attach_unbegun(k);
+    mark_dirty(p, k->conn);
+    link_free(p, k);
+    if (!unbegun) { pn_link_close(engine); return; }
     name_end(engine);
     pn_link_free(engine);
 }
@@ -161,6 +211,7 @@ PRIVATE inline void dial_done(worker_connection *c, pn_session_t *session)
 /* The peer has answered the BEGIN of a session of ours. */
 PRIVATE inline void dial_answered(pn_session_t *session)
 {
-    const worker_session *s = session_here(session);
+    worker_session *s = session_here(session);
     if (s->number == ENDED_SESSION) lane_session_close(s->connection->c, session);
+    else attach_answered(s);
 }

@@ -1,5 +1,7 @@
 """Connections and links that the router initiates (dial.c), and the presentation to a new core."""
 
+from workers.control import link_requests
+
 
 cdef enum:
     MOST_OUTLIVED = 2         # cores that an unanswered ATTACH may have met: it may be what they died of
@@ -93,14 +95,10 @@ cdef list links_unknown(const native_pump *p):
 cdef unask(native_pump *p):
     """Close the links that a dead core has requested and no peer has answered yet."""
     cdef worker_link *k
-    cdef pn_link_t *engine
     for i in range(p.links.high):
         k = <worker_link *> pool_at(&p.links, i)
         if k.slot.next_free == SLOT_USED and k.asked:
-            engine = k.engine
-            mark_dirty(p, k.conn)
-            link_free(p, k)
-            pn_link_close(engine)
+            dial_unask(p, k)
 
 
 cdef set_terminus(pn_terminus_t *t, address, list capabilities):
@@ -115,19 +113,30 @@ cdef set_terminus(pn_terminus_t *t, address, list capabilities):
         put_symbols(pn_terminus_capabilities(t), capabilities)
 
 
+cdef refusal(Pump pump, opening):
+    """Return why the link of an OpenLink cannot be created, an AMQP error; None if it can."""
+    cdef worker_connection *c = <worker_connection *> pool_find2(&pump.p.conns, opening.connection, opening.generation)
+    cdef char[REFUSAL_ROOM] why
+    if c == NULL or opening.request == 0:
+        return link_requests.GONE
+    if (share_refused(c, opening.client, opening.neighbour, link_requests.attach_octets(opening), why)
+            or dial_refused(c, opening.session, why)):
+        return link_requests.LIMIT, text(why)
+    return None
+
+
 cdef worker_link *begin_link(Pump pump, opening) except? NULL:
-    """Create the link of an OpenLink without attaching it; NULL if the connection is gone or there is no room."""
+    """Create the link of an OpenLink that nothing refuses, without attaching it; NULL if this worker has no room."""
     cdef worker_connection *c = <worker_connection *> pool_find2(&pump.p.conns, opening.connection, opening.generation)
     cdef uint32_t request = opening.request
     cdef uint32_t session = opening.session
     cdef bytes b = opening.name.encode()
     cdef worker_link *k
-    if c == NULL or request == 0:
-        return NULL
     k = dial_link(&pump.p, c, session, b, opening.outgoing)
     if k != NULL:
         k.known = True
         k.asked = request
+        share_take(k, opening.client, link_requests.attach_octets(opening))
     return k
 
 
@@ -194,13 +203,17 @@ cdef class Dialler(PumpPart):
         self.pump.p.woken = True
 
     def open_link(self, opening):
-        """Attach the link of an OpenLink; return False if the connection is gone or there is no room.
+        """Attach the link of an OpenLink; return None, or the AMQP error of one that cannot be attached.
 
         The peer's answer goes to the handler with the same ``request``.
         """
-        cdef worker_link *k = begin_link(self.pump, opening)
+        cdef worker_link *k
+        error = refusal(self.pump, opening)
+        if error is not None:
+            return error
+        k = begin_link(self.pump, opening)
         if k == NULL:
-            return False
+            return link_requests.NO_ROOM
         if opening.capacity:
             link_limit(k, opening.capacity)
         set_terminus(pn_link_source(k.engine), opening.source, opening.source_capabilities)
@@ -209,4 +222,4 @@ cdef class Dialler(PumpPart):
         pn_link_set_snd_settle_mode(k.engine, opening.snd_settle_mode)
         pn_link_set_rcv_settle_mode(k.engine, opening.rcv_settle_mode)
         attach_first(self.pump, k)
-        return True
+        return None

@@ -26,6 +26,7 @@ cdef extern from "workers/state/engine.h" nogil:
     pn_condition_t *pn_connection_condition(pn_connection_t *)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *)
     void pn_connection_set_container(pn_connection_t *, const char *)
+    const char *pn_connection_remote_container(pn_connection_t *)
     void pn_connection_open(pn_connection_t *)
     void pn_connection_close(pn_connection_t *)
     pn_condition_t *pn_transport_condition(pn_transport_t *)
@@ -81,7 +82,6 @@ cdef extern from "workers/state/engine.h" nogil:
 
 # C calls none of these, so the module declares them itself.
 cdef extern nogil:
-    const char *pn_connection_remote_container(pn_connection_t *connection)
     const char *pn_connection_remote_hostname(pn_connection_t *connection)
     pn_data_t *pn_connection_remote_properties(pn_connection_t *connection)
     pn_data_t *pn_connection_remote_offered_capabilities(pn_connection_t *connection)

@@ -98,6 +98,19 @@ static void event_link_closed(pump *p, pn_link_t *engine, bool closed)
     pn_link_free(engine);
 }
 
+enum { REFUSED_WAIT_MS = 5000 };    /* a peer that does not end a connection closed for its violation loses it */
+
+/* Closes a connection for what its peer has said. */
+static void conn_refuse(pump *p, worker_connection *c, const char *name, const char *description)
+{
+    pn_condition_t *error = pn_connection_condition(c->engine);
+    pn_condition_set_name(error, name);
+    pn_condition_set_description(error, description);
+    pn_connection_close(c->engine);
+    c->deadline = p->now_ms + REFUSED_WAIT_MS;
+    mark_dirty(p, c);
+}
+
 static void event_session(pump *p, pn_session_t *session, bool open)
 {
     if (!open) {
@@ -107,7 +120,7 @@ static void event_session(pump *p, pn_session_t *session, bool open)
         if (s) names_end(s);
         if (c && c->sessions && !session_router_initiated(session)) c->sessions--;
         lane_session_gone(session);
-        pn_session_close(session);
+        if (!(pn_session_state(session) & PN_LOCAL_UNINIT)) pn_session_close(session);
         pn_session_free(session);
         return;
     }
@@ -115,7 +128,8 @@ static void event_session(pump *p, pn_session_t *session, bool open)
     lane_session_opened(session);
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     if (!c || !security_session(p, c)) return;
-    lane_session_begin(c, session, 0);
+    if (channels_left(c->lane)) lane_session_begin(c, session, 0);
+    else conn_refuse(p, c, "amqp:resource-limit-exceeded", "more sessions than the lower channel-max of both sides");
 }
 
 static void event_connection(pump *p, pn_connection_t *engine, bool open)
@@ -152,8 +166,6 @@ static bool attach_refused(const worker_link *k)
     return pn_terminus_get_type(there) == PN_UNSPECIFIED;
 }
 
-enum { UNSOUND_WAIT_MS = 5000 };    /* a peer that does not end a connection closed for such an attach loses it */
-
 /* Handles a peer's attach, or its answer to ours. */
 static void event_attach(pump *p, pn_link_t *engine)
 {
@@ -163,15 +175,12 @@ static void event_attach(pump *p, pn_link_t *engine)
     if (k) lane_link_answered(k);
     if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
     if (!attach_sound(engine)) {
-        pn_condition_t *error = pn_connection_condition(c->engine);
-        pn_condition_set_name(error, "amqp:decode-error");
-        pn_condition_set_description(error, "an array in an attach is not what it claims to be");
-        pn_connection_close(c->engine);
-        c->deadline = p->now_ms + UNSOUND_WAIT_MS;
-        mark_dirty(p, c);
+        conn_refuse(p, c, "amqp:decode-error", "an array in an attach is not what it claims to be");
         return;
     }
     if (fault_attach(c->lane, k, engine)) return;
+    worker_session *s = session_here(pn_link_session(engine));
+    if (!k && s && !attach_room(s)) { fault_raise(c->lane, s, NULL, LANE_HANDLES); return; }
     if (!k) {
         if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
     } else if (k->asked && !attach_refused(k)) {

@@ -19,6 +19,7 @@
 #include "workers/transport/websocket.c"
 
 #include "workers/session/arrivals.c"
+#include "workers/session/attaches.c"
 #include "workers/session/borrowed.c"
 #include "workers/session/control.c"
 #include "workers/session/delivery.c"
@@ -32,6 +33,7 @@
 #include "workers/session/names.c"
 #include "workers/session/numbers.c"
 #include "workers/session/output.c"
+#include "workers/session/shares.c"
 #include "workers/session/states.c"
 #include "workers/session/straight.c"
 #include "workers/session/turns.c"

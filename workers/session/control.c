@@ -5,8 +5,6 @@
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
-enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
-enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
 enum { CROWD = 256 };                  /* handles of a session that has many */
 enum {                                 /* what may wait of a connection before it is read no more: the larger of both */
     HELD_OCTETS = 128 << 20, HELD_SESSIONS = 8                 /* octets; sessions whose windows are used up */
@@ -29,6 +27,7 @@ PRIVATE void session_free(worker_session *s)
 {
     lane_connection *l = s->connection;
     session_name(s, 0);
+    channel_give(s);
     names_end(s);
     if (s->previous) s->previous->next = s->next;
     else l->sessions = s->next;
@@ -92,6 +91,7 @@ static bool begin_in(lane_connection *l, worker_session *s, const lane_frame *f)
     }
     s->remote = f->channel;
     s->begun_there = true;
+    s->handle_most = b.handle_most;
     lane_session_begun(&s->lane, &b);
     lane_map_put(&l->by_remote, f->channel, value_of(s));
     return true;
@@ -185,54 +185,6 @@ PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size, la
     return what == LANE_ATTACH ? attach_in(l, s, f, (uint32_t) size, no) : detach_in(l, s, f);
 }
 
-/* ---- links whose ATTACH the engine has not written ---- */
-
-static void attach_wait(worker_link *k)
-{
-    worker_session *s = k->session;
-    const char *name = pn_link_name(k->engine);
-    size_t size = strlen(name);
-    attach_due *a = (attach_due *) memory_for(NULL, sizeof *a + size);
-    *a = (attach_due) { .link = k, .outgoing = k->outgoing, .size = (uint32_t) size };
-    memcpy(a->name, name, size);
-    if (s->attach_last) s->attach_last->next = a;
-    else s->attach_first = a;
-    s->attach_last = a;
-    k->attach_due = a;
-}
-
-/* Forgets the ATTACH of a link that the engine will not write. */
-PRIVATE void attach_forget(worker_link *k)
-{
-    worker_session *s = k->session;
-    attach_due *a = k->attach_due, *before = NULL;
-    if (!a) return;
-    for (attach_due *at = s->attach_first; at != a; at = at->next) before = at;
-    *(before ? &before->next : &s->attach_first) = a->next;
-    if (s->attach_last == a) s->attach_last = before;
-    k->attach_due = NULL;
-    free(a);
-}
-
-/* The link of an ATTACH that the engine writes; NULL: one that has gone, or was refused at once.  The engine writes
- * those of one name in their order. */
-static worker_link *attach_served(worker_session *s, const lane_attach *said)
-{
-    size_t size = said->name.size;
-    attach_due *before = NULL, *a = s->attach_first;
-    while (a && (a->outgoing == said->receiver || a->size != size || memcmp(a->name, said->name.at, size))) {
-        before = a;
-        a = a->next;
-    }
-    if (!a) return NULL;
-    worker_link *k = a->link;
-    *(before ? &before->next : &s->attach_first) = a->next;
-    if (s->attach_last == a) s->attach_last = before;
-    if (k) k->attach_due = NULL;
-    free(a);
-    return k;
-}
-
 /* ---- links ---- */
 
 static void link_ready(lane_connection *l, worker_link *k)
@@ -279,7 +231,9 @@ PRIVATE void lane_link_new(worker_link *k)
     if (!l) return;
     link_bind(l, k);
     if (!k->session) session_adds(session_here(pn_link_session(k->engine)), k);
-    if (k->session) attach_wait(k);
+    if (!k->session || pn_link_state(k->engine) & PN_REMOTE_UNINIT) return;
+    share_take(k, 0, k->attach_octets);
+    attach_wait(k);
 }
 
 /* The peer has answered a link of ours. */
@@ -294,6 +248,7 @@ PRIVATE void lane_link_answered(worker_link *k)
 PRIVATE void lane_link_free(worker_link *k)
 {
     worker_session *s = k->session;
+    if (k->share_octets) share_give(k);
     if (!s) return;
     frame_end(k);
     if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
@@ -350,6 +305,7 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uin
         session_name(s, number);
         pn_session_set_context(session, s);
     }
+    channel_take(s);
     session_wait(&c->lane->beginning.first, &c->lane->beginning.last, s);
     window_choose(s);
     pn_session_open(session);
@@ -403,9 +359,13 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f)
     case LANE_ATTACH:
         if (s) attach_out(l, s, f);
         return;
+    case LANE_DETACH:
+        if (s && s->handles_taken) s->handles_taken--;
+        return;
     case LANE_END:
         if (!s) return;
         s->ended_here = s->closed_here = true;
+        channel_give(s);
         s->lane.out_window = 0;
         lane_map_take(&l->by_local, f->channel);
         session_reap(s);

@@ -349,7 +349,7 @@ PRIVATE void lane_begin_connection(pump *p, worker_connection *c)
     lane_connection *l = (lane_connection *) memory_clear(sizeof *l);
     *l = (lane_connection) { .p = p, .c = c, .transport = c->transport, .max_frame = SMALLEST_FRAME,
                              .held_most = SIZE_MAX };
-    l->by_remote.unordered = l->by_local.unordered = l->by_number.unordered = true;
+    l->by_remote.unordered = l->by_local.unordered = l->by_number.unordered = l->shares.unordered = true;
     c->lane = l;
     layers_install(l);
     layers_rest(l);
@@ -409,6 +409,7 @@ PRIVATE void lane_free(worker_connection *c)
     lane_map_end(&l->by_remote);
     lane_map_end(&l->by_local);
     lane_map_end(&l->by_number);
+    lane_map_end(&l->shares);
     spares_free(l);
     free(l->out);
     free(l->rest);

@@ -2,6 +2,7 @@
  *
  *   lane.c       a connection's frames, in and out
  *   control.c    what BEGIN, ATTACH, DETACH, END and CLOSE say, both ways: channels and handles
+ *   attaches.c   links whose ATTACH the engine has not written, and the handles of ours
  *   arrivals.c   TRANSFER, FLOW and DISPOSITION that come
  *   straight.c   long TRANSFERs, straight from the socket into blocks
  *   output.c     the connection's frames on their way out
@@ -12,6 +13,7 @@
  *   held.c       octets that wait
  *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
+ *   shares.c     what links hold of what a peer may allow, and each client's part
  *   faults.c     a peer's violation: DETACH, END or CLOSE
  *   logins.c     what a client says while its login has no answer yet
  *   turns.c      what a connection may take of its worker's time, and of memory for its output
@@ -69,13 +71,35 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uin
 PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session);
 PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size, lane_no_text *no);
 PRIVATE void control_out(lane_connection *l, const lane_frame *f);
-PRIVATE void attach_forget(worker_link *k);
 PRIVATE void session_free(worker_session *s);
 PRIVATE bool session_crowded(const worker_session *s);
 PRIVATE bool session_thin(worker_session *s);
 
+/* attaches.c */
+#define REFUSAL_ROOM 256               /* octets of a refusal's text */
+PRIVATE bool attach_room(const worker_session *s);
+PRIVATE const char *peer_called(const lane_connection *l);
+PRIVATE void attach_refusal(const lane_connection *l, const worker_session *s, char to[REFUSAL_ROOM]);
+PRIVATE void attach_wait(worker_link *k);
+PRIVATE void attach_ask(worker_link *k);
+PRIVATE bool attach_unbegun(const worker_link *k);
+PRIVATE void attach_answered(worker_session *s);
+PRIVATE worker_link *attach_served(worker_session *s, const lane_attach *said);
+
+/* shares.c */
+enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
+enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
+GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighbour, size_t octets,
+                        char why[REFUSAL_ROOM]);
+GLUE void share_take(worker_link *k, uint32_t client, size_t octets);
+PRIVATE void share_give(worker_link *k);
+
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);
+PRIVATE void session_turn(worker_session *s);
+PRIVATE void channel_take(worker_session *s);
+PRIVATE void channel_give(worker_session *s);
+PRIVATE uint32_t channels_left(const lane_connection *l);
 
 /* names.c */
 PRIVATE void name_begin(const worker_link *k);

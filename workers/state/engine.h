@@ -59,6 +59,7 @@ void pn_connection_collect(pn_connection_t *connection, pn_collector_t *collecto
 void pn_connection_open(pn_connection_t *connection);
 void pn_connection_close(pn_connection_t *connection);
 void pn_connection_set_container(pn_connection_t *connection, const char *container);
+const char *pn_connection_remote_container(pn_connection_t *connection);
 void pn_connection_set_hostname(pn_connection_t *connection, const char *hostname);
 void pn_connection_set_user(pn_connection_t *connection, const char *user);
 void pn_connection_set_password(pn_connection_t *connection, const char *password);

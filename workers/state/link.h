@@ -58,6 +58,8 @@ struct worker_link {
     lane_head head;                /* out: of its TRANSFERs */
     uint32_t remote_handle;        /* the peer's */
     uint32_t attach_octets;        /* of the peer's ATTACH */
+    uint32_t share_octets;         /* what it counts for (session/shares.c) */
+    struct link_share *share;      /* its client's; NULL: it is the router's own, or the peer's */
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
     uint32_t waiting;              /* out: deliveries that have begun and of which no frame has been written */

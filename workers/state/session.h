@@ -10,6 +10,7 @@ struct io_layer;
 struct worker_link;
 typedef struct long_state long_state;
 typedef struct link_name link_name;
+typedef struct link_share link_share;
 
 /* The names of links that this side began, by a keyed hash (session/names.c). */
 typedef struct {
@@ -27,6 +28,7 @@ typedef struct attach_due {
     struct attach_due *next;
     struct worker_link *link;      /* NULL: the link has gone; the engine writes its ATTACH in any case */
     bool outgoing;
+    bool unbegun;                  /* it waits for the peer's BEGIN, and goes if the link goes before */
     uint32_t size;                 /* octets of the link's name */
     char name[];
 } attach_due;
@@ -40,20 +42,34 @@ typedef struct worker_session {
     pn_session_t *engine;          /* whose context this is; NULL: its END has been answered */
     uint64_t number;               /* of one that we began, plus 1, or of these below; 0: the peer has (session_name) */
     struct worker_session *idle_next;  /* of those without links that we keep */
+    struct worker_session *ours_next, *ours_previous;  /* of those with a number of the same kind */
     link_name *names;              /* of its links that we began */
     uint16_t local, remote;        /* the channels of our frames and of the peer's */
     bool begun_here, begun_there, ended_here, ended_there;
     bool closed_here;              /* our END has been written, or follows: what comes is forgotten */
+    bool channel;                  /* it has a channel of ours, or its BEGIN waits for one */
     bool due;                      /* it has a DISPOSITION or FLOW to say */
     lane_session lane;
     lane_map handles;              /* the peer's handles: a worker_link, or HANDLE_IGNORED */
     uint32_t handle_count;
     size_t attach_octets;          /* of the ATTACHs that have them */
     attach_due *attach_first, *attach_last;
+    uint32_t handles_taken;        /* handles of ours that links have, or that engine's ATTACHs wait for */
+    uint32_t handle_most;          /* the highest that the peer's BEGIN allows us */
     struct delivery *queue_first, *queue_last; /* deliveries whose octets wait for the peer's window */
     size_t queued;                 /* octets of them */
     bool wide;                     /* it has its connection's wide window */
 } worker_session;
+
+/* Numbers of sessions that we begin (OpenLink.session), and what they are for. */
+enum session_kind { SESSION_FIXED, SESSION_STREAM, SESSION_ROUTED, SESSION_KINDS };
+#define STREAM_SESSIONS 11u            /* from here on: one for each stream to a router; below: the other links */
+#define ROUTED_SESSIONS (1u << 30)     /* from here on: those of link-route pairs */
+
+static inline enum session_kind session_kind_of(uint32_t number)
+{
+    return number >= ROUTED_SESSIONS ? SESSION_ROUTED : number >= STREAM_SESSIONS ? SESSION_STREAM : SESSION_FIXED;
+}
 
 #define IDLE_SESSION UINT64_MAX        /* the number of a session of ours that we keep without links */
 #define ENDED_SESSION (UINT64_MAX - 1) /* and of one that ends */
@@ -139,13 +155,17 @@ typedef struct lane_connection {
     lane_map by_number;            /* the same of sessions that we began, by number */
     worker_session *idle_first;    /* those that we keep without links */
     uint32_t idle_count;
+    worker_session *ours_first[SESSION_KINDS], *ours_last[SESSION_KINDS];  /* those with a number, in turn */
     link_names names;
     worker_session *sessions;
     worker_session *ending;        /* the session whose END the engine is reading; NULL: none */
     struct { worker_session *first, *last; } opening;  /* begun by the peer; the engine's event has not come */
     struct { worker_session *first, *last; } beginning;    /* whose BEGIN the engine writes, in this order */
     uint32_t session_count, handle_count;  /* sessions; handles of the peer in all of them */
+    uint32_t channels_taken;       /* channels of ours that sessions have or wait for */
     size_t attach_octets;          /* of the ATTACHs that have them */
+    size_t share_octets;           /* of the ATTACHs that began its links, of both sides */
+    lane_map shares;               /* link_share, by client (session/shares.c) */
     worker_session *failing;       /* one that ends for its peer's violation, as soon as its links have; NULL: none */
     worker_session *due_first;     /* sessions that have something to say */
     /* the ATTACH that the engine is reading */

@@ -45,7 +45,6 @@ int pn_link_remote_snd_settle_mode(pn_link_t *link);
 int pn_link_remote_rcv_settle_mode(pn_link_t *link);
 void pn_link_set_rcv_settle_mode(pn_link_t *link, int mode);
 int pn_terminus_set_type(pn_terminus_t *terminus, int type);
-const char *pn_connection_remote_container(pn_connection_t *connection);
 pn_bytes_t pn_data_get_symbol(pn_data_t *data);
 
 typedef struct { pn_connection_t *engine; pn_transport_t *transport; } engine_half;

@@ -29,8 +29,7 @@ static void far_link_opens(pump *p, const told *t)
     k->known = k->routed = true;
     k->asked = t->request;
     link_terms(k->engine, t);
-    pn_link_open(k->engine);
-    mark_dirty(p, k->conn);
+    dial_attach(p, k);
 }
 
 static void link_goes(pump *p, const told *t)
@@ -48,11 +47,7 @@ static void unask(pump *p)
 {
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
-        if (k->slot.next_free != SLOT_USED || !k->asked) continue;
-        pn_link_t *engine = k->engine;
-        mark_dirty(p, k->conn);
-        link_free(p, k);
-        pn_link_close(engine);
+        if (k->slot.next_free == SLOT_USED && k->asked) dial_unask(p, k);
     }
 }
 

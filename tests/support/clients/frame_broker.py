@@ -9,6 +9,12 @@ from tests.support.clients.octets import ATTACH, BEGIN, Encoded, Frame, said
 class FrameBroker(FrameClient):
     """Answers what the router begins and attaches, when it is asked to."""
 
+    def answer_begin(self, got: Frame) -> None:
+        """Answer a session that the router begins, by its channel number."""
+        window = {"next_out": 0, "in_window": WINDOW, "out_window": WINDOW}
+        self.write(said(BEGIN, got.channel, remote_channel=got.channel, **window))
+        self.channels[got.channel] = got.channel
+
     def answer(self, handle: int, **fields: Any) -> Frame:
         """The next link that the router attaches, answered under that handle; the router's ATTACH.
 
@@ -16,9 +22,7 @@ class FrameBroker(FrameClient):
         """
         while (got := self.read()).code != ATTACH:
             if got.code == BEGIN and got["remote_channel"] is None:
-                window = {"next_out": 0, "in_window": WINDOW, "out_window": WINDOW}
-                self.write(said(BEGIN, got.channel, remote_channel=got.channel, **window))
-                self.channels[got.channel] = got.channel
+                self.answer_begin(got)
             else:
                 self.passed.append(got)
         self.handles[got.channel, handle] = got["handle"]

@@ -8,7 +8,7 @@ from core.link_routes.requests import SHARE
 from tests.support.beds.queue_routes import queue_routes
 from tests.support.clients.frame_broker import FrameBroker
 from tests.support.clients.frame_client import FrameClient
-from tests.support.clients.octets import ATTACH, DETACH, said
+from tests.support.clients.octets import ATTACH, BEGIN, DETACH, said
 from tests.support.hostile.verdict import MIB, Bounds, Verdict
 from tests.support.running import Configuration, RunningRouter, address_of
 
@@ -46,9 +46,10 @@ def again_and_again(client: FrameClient) -> None:
 
 
 def test_a_client_asks_a_silent_broker_for_no_more_than_its_share(router: RunningRouter, broker: FrameBroker) -> None:
-    """The next client's attach comes at once, behind these."""
+    """It answers no ATTACH. The next client's attach comes at once, behind these."""
     with Verdict(router, BOUNDS), FrameClient(router.address) as attacker:
         again_and_again(attacker)
+        broker.answer_begin(broker.expect(BEGIN))
         with FrameClient(router.address, "other") as other:
             other.begin()
             other.write(other.attaching("queue.a", 0, True))

@@ -1,15 +1,14 @@
 """Sessions and links that begin, end and begin again before the other side answers (AMQP 1.0 part 2.5, 2.6)."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
-from proton import Described, symbol, ubyte, uint, ulong, ushort
+from proton import Described, uint, ulong, ushort
 
 from bench import contract as n
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, OpenLink
+from tests.support.beds.dialled import dialled
 from tests.support.beds.door import Client, Door
-from tests.support.beds.stand import Stand
 from tests.support.clients.wire import (
     AMQP_HEADER,
     ATTACH,
@@ -28,14 +27,6 @@ from tests.support.clients.wire import (
 )
 
 CHANNELS = 101  # of a door
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, OUTCOME = 0x40, 0x41, 0x44
-
-
-def sasl(code: int, *fields: object) -> bytes:
-    octets = bytearray(frame(0, described(code, *fields)))
-    octets[5] = 1
-    return bytes(octets)
 
 
 @pytest.fixture
@@ -54,21 +45,8 @@ def client() -> Iterator[Client]:
 @pytest.fixture
 def broker() -> Iterator[Client]:
     """What a connector has connected to; the connection is open."""
-    stand = Stand("sessions-dialled")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(10)
-        stand.connect(listening.getsockname()[1])
-        stand.turn(0.0)
-        broker = Client(stand, listening.accept()[0], serves=True)
-    broker.write(SASL_HEADER + sasl(MECHANISMS, symbol("ANONYMOUS")) + sasl(OUTCOME, ubyte(0)))
-    broker.write(AMQP_HEADER + frame(0, described(OPEN, "broker")))
-    broker.take(8)
-    broker.frames(INIT)
-    broker.take(8)
-    broker.frames(OPEN)
-    yield broker
-    broker.socket.close()
-    stand.end()
+    with dialled("sessions-dialled") as broker:
+        yield broker
 
 
 def attach(name: str, handle: int, *, receives: bool = False) -> bytes:
