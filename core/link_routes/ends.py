@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from core.forwarder.recorded import LinkRoutePairs
-from core.link_routes.requests import WEIGHT_OCTETS, Name, Pending, Requests
+from core.link_routes.requests import WEIGHT_OCTETS, Beyond, Name, Pending, Requests
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
 from core.links.connections import Hop, client_of
@@ -84,7 +84,8 @@ class Ends(Plane):
         if chosen is None:
             return NO_ROUTE
         far, opened, here = chosen
-        return self._open(worker, attach, connection, (far, opened), route if here else None)
+        served, beyond = (route, None) if here else (None, route.key)
+        return self._open(worker, attach, connection, (far, opened), served, beyond)
 
     def attach_beyond(
         self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, reached: bool
@@ -96,7 +97,8 @@ class Ends(Plane):
         error = self._forbidden(attach)
         if error is None and not reached:
             error = NO_ROUTE
-        return self._open(worker, attach, connection, path, None) if error is None else error
+        client = worker, connection.connection, connection.generation
+        return self._open(worker, attach, connection, path, None, client) if error is None else error
 
     def _forbidden(self, attach: Attach) -> Error | None:
         if attach.termini is None:
@@ -104,10 +106,10 @@ class Ends(Plane):
         return EXPIRATION if lasts(attach) and not self._base.setup.resumable_link_routes else None
 
     def _open(
-        self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, route: Route | None
+        self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, route: Route | None, beyond: Beyond
     ) -> Error | None:
         """Request the far end, or return an error if too many others wait for it. ``route`` is the broker's, or None if
-        the far end is a router."""
+        the far end is a router. ``beyond`` says who has to answer then."""
         assert attach.termini is not None, "forbidden without"
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
         whole = placed(attach.termini, attach.outgoing, connection.tenant)
@@ -135,7 +137,7 @@ class Ends(Plane):
             lasts(attach),
             (kind, octets),
             1 + len(octets) // WEIGHT_OCTETS,
-            self._requests.near(worker, connection, path),
+            self._requests.near(worker, connection, path, beyond),
         )
         if (error := self._requests.add(pending)) is None:
             self._pending[pending.request] = self._waiting[pending.name] = pending

@@ -6,10 +6,11 @@
     sent --its first end detaches--> sent: it counts for its connection until the peer answers
 
 A broker may answer late or never, while a client attaches and detaches again and again. So a peer has few requests to
-answer at once. Connections take turns with the others, and each has a share of both.
+answer at once. Connections take turns with the others, and each has a share of both. Behind a router there may be many
+brokers, of which one that answers nothing holds up no other one: a router has so many for each link route.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -22,7 +23,7 @@ from core.links.connections import Hop
 from core.links.terminus import EDGE, INTER_ROUTER, TOO_MANY
 from shm.contract.payloads import Attach, ConnectionOpened, Error
 
-WINDOW: Final = 1024  # of a peer: requests that it has to answer at once
+WINDOW: Final = 1024  # of a broker, or a link route beyond a router: requests that are to be answered at once
 SHARE: Final = WINDOW // 4  # of one connection
 ROUTERS_SHARE: Final = WINDOW // 2  # of one to another router, where a client of that one has its own share
 MOST: Final = 65_536  # requests to one peer that are sent or wait: as many as there may be links on its connection
@@ -32,6 +33,9 @@ SLOW_NS: Final = 10_000_000_000  # a peer that has answered nothing for so long 
 
 Name = tuple[int, int, int]  # worker, index and generation of a link
 Origin = tuple[int, int, int]  # worker, index and generation of a connection
+# Who is to answer beyond a router, as far as this one knows: the brokers of a link route, by its key. An edge router
+# does not know the route, so it is those of one client. None: the peer itself, which is a broker.
+Beyond = str | Origin | None
 
 
 class Pending(msgspec.Struct):
@@ -58,7 +62,7 @@ class Pending(msgspec.Struct):
     @property
     def far(self) -> Host:
         """The far end's connection."""
-        return self.origin.peer.host
+        return self.origin.window.peer.host
 
 
 class Peer(msgspec.Struct):
@@ -66,18 +70,27 @@ class Peer(msgspec.Struct):
 
     host: Host
     name: str
-    since: int  # nanoseconds: its last answer, or the first request that waits for it
-    unanswered: int = 0  # weights
     count: int = 0  # weights, also of those that wait
+    counts: Counter[Origin] = msgspec.field(default_factory=Counter)  # the same, of each connection
+    windows: dict[Beyond, "Window"] = {}
+
+
+class Window(msgspec.Struct):
+    """The requests to one ``peer`` that the same brokers are to answer."""
+
+    peer: Peer
+    beyond: Beyond
+    since: int  # nanoseconds: the last answer, or the first request that waits for it
+    unanswered: int = 0  # weights
     nears: dict[Origin, "Near"] = {}
     turns: OrderedDict[Origin, "Near"] = msgspec.field(default_factory=OrderedDict)  # those with waiting requests
 
 
 class Near(msgspec.Struct):
-    """A connection whose peer attaches, with its requests to one ``peer``."""
+    """A connection whose peer attaches, with its requests of one ``window``."""
 
     origin: Origin
-    peer: Peer
+    window: Window
     share: int
     unanswered: int = 0  # weights
     count: int = 0  # weights, also of those that wait
@@ -92,84 +105,100 @@ class Requests:
         self._peers: dict[Host, Peer] = {}
         self._lost: OrderedDict[int, Pending] = OrderedDict()  # by request
 
-    def near(self, worker: int, connection: ConnectionOpened, path: Hop) -> Near:
+    def near(self, worker: int, connection: ConnectionOpened, path: Hop, beyond: Beyond) -> Near:
         """Return the place of a connection's requests to a peer."""
         host = path[0], path[1].connection
-        peer = self._peers.get(host) or Peer(host, path[1].container, self._base.forwarder.now)
+        peer = self._peers.get(host) or Peer(host, path[1].container)
+        window = peer.windows.get(beyond) or Window(peer, beyond, self._base.forwarder.now)
         origin = worker, connection.connection, connection.generation
         share = ROUTERS_SHARE if connection.role in (INTER_ROUTER, EDGE) else SHARE
-        return peer.nears.get(origin) or Near(origin, peer, share)
+        return window.nears.get(origin) or Near(origin, window, share)
 
     def add(self, pending: Pending) -> Error | None:
         """Send a request to its peer, or let it wait for its turn. Return an error if there are too many."""
         near = pending.origin
-        peer = near.peer
-        if near.count + pending.weight > MOST - peer.count:
+        window = near.window
+        peer = window.peer
+        own = peer.counts[near.origin]
+        if own + pending.weight > MOST - peer.count:
             return Error(
                 TOO_MANY,
-                f"{peer.name} answers too slowly: {peer.count} attaches wait for it, {near.count} of them of this "
-                "connection; attach again later",
+                f"{peer.name} answers too slowly: {peer.count} attaches wait for it, {own} of them of this connection; "
+                "attach again later",
             )
         self._peers[peer.host] = peer
-        peer.nears[near.origin] = near
+        peer.windows[window.beyond] = window
+        window.nears[near.origin] = near
         peer.count += pending.weight
+        peer.counts[near.origin] += pending.weight
         near.count += pending.weight
         near.waiting[pending.request] = pending
-        peer.turns[near.origin] = near
-        self._send(peer)
-        if not pending.sent and self._base.forwarder.now - peer.since > SLOW_NS:
+        window.turns[near.origin] = near
+        self._send(window)
+        if not pending.sent and self._base.forwarder.now - window.since > SLOW_NS:
             self._base.complain(peer.name, "answers no attaches of link routes, so that further ones wait")
         return None
 
-    def _send(self, peer: Peer) -> None:
-        """Send the requests of those who have their turn, as long as the peer has few to answer."""
-        while peer.unanswered < WINDOW:
+    def _send(self, window: Window) -> None:
+        """Send the requests of those who have their turn, as long as few are to be answered."""
+        while window.unanswered < WINDOW:
             # few use up their shares, so that the first one who does not is found soon
-            near = next((near for near in peer.turns.values() if near.unanswered < near.share), None)
+            near = next((near for near in window.turns.values() if near.unanswered < near.share), None)
             if near is None:
                 return
             _, pending = near.waiting.popitem(last=False)
-            peer.turns.move_to_end(near.origin)
+            window.turns.move_to_end(near.origin)
             self._waits_no_more(near)
-            if not peer.unanswered:
-                peer.since = self._base.forwarder.now
+            if not window.unanswered:
+                window.since = self._base.forwarder.now
             near.unanswered += pending.weight
-            peer.unanswered += pending.weight
+            window.unanswered += pending.weight
             pending.sent = True
-            self._base.forwarder.post_control(peer.host[0], *pending.record)
+            self._base.forwarder.post_control(window.peer.host[0], *pending.record)
             pending.record = (pending.record[0], b"")
 
     def _waits_no_more(self, near: Near) -> None:
         if not near.waiting:
-            near.peer.turns.pop(near.origin, None)
+            near.window.turns.pop(near.origin, None)
 
     def over(self, pending: Pending) -> None:
         """Take a request whose peer has answered, or one that nobody wants any more. Others have their turn."""
         near = pending.origin
-        peer = near.peer
+        window = near.window
         self._lost.pop(pending.request, None)
         if pending.sent:
             near.unanswered -= pending.weight
-            peer.unanswered -= pending.weight
-            peer.since = self._base.forwarder.now
+            window.unanswered -= pending.weight
+            window.since = self._base.forwarder.now
         else:
             near.waiting.pop(pending.request, None)
             self._waits_no_more(near)
         near.count -= pending.weight
-        peer.count -= pending.weight
-        if not near.count:
-            peer.nears.pop(near.origin, None)
-        if not peer.count and self._peers.get(peer.host) is peer:
+        self._counts_no_more(near, pending.weight)
+        self._send(window)
+
+    def _counts_no_more(self, near: Near, weight: int) -> None:
+        window, peer = near.window, near.window.peer
+        peer.count -= weight
+        peer.counts[near.origin] -= weight
+        if not peer.counts[near.origin]:
+            del peer.counts[near.origin]
+        if near.count:
+            return
+        window.nears.pop(near.origin, None)
+        if not window.nears:
+            peer.windows.pop(window.beyond, None)
+        if not peer.windows and self._peers.get(peer.host) is peer:
             del self._peers[peer.host]
-        self._send(peer)
 
     def closed(self, worker: int, connection: int) -> None:
         """Lose what waits for a connection that is gone. Its worker refuses what was sent."""
         peer = self._peers.pop((worker, connection), None)
-        for near in [] if peer is None else list(peer.turns.values()):
-            self._lost |= near.waiting
-            near.waiting.clear()
-            self._waits_no_more(near)
+        for window in [] if peer is None else peer.windows.values():
+            for near in list(window.turns.values()):
+                self._lost |= near.waiting
+                near.waiting.clear()
+                self._waits_no_more(near)
 
     def forget_worker(self, worker: int, pending: Iterable[Pending]) -> None:
         """Lose all ``pending`` requests to the peers of a dead worker."""

@@ -1,6 +1,7 @@
 """Link requests: the core's orders to open links between routers and in link-route pairs."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
@@ -30,6 +31,7 @@ class Coupler(Protocol):
 POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
 POLLED_MOST: Final = 64  # names at a poll: others have their turn between
 WAITING_MOST: Final = 16  # requests for one name: whoever attaches and detaches again and again adds one each time
+LASTING_MOST: Final = 128  # requests of a connection that may wait for so long; the core has 1024 sent at a time
 PATIENCE: Final = 30.0  # seconds in which a connection that is lost, but looks alive, should have been found out
 LIMIT: Final = "amqp:resource-limit-exceeded"
 CROWDED: Final = (LIMIT, "Too many links wait for another link of the same name to end")
@@ -89,6 +91,8 @@ class LinkRequests:
         self._refuse = refuse
         self._clock = clock
         self._waiting: dict[Key, list[Waiting]] = {}
+        # By connection and its generation: those that wait and whose terminus is to outlive its connection.
+        self._lasting: Counter[tuple[int, int]] = Counter()
 
     def wait(self, at_most: float) -> float:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
@@ -104,6 +108,7 @@ class LinkRequests:
                 go = [one.opening for one in waiting if not _lasts(one.opening)]
                 waiting = self._patient([one for one in waiting if _lasts(one.opening)])
             for opening in go:
+                self._waits_no_more(opening)
                 self.open_link(opening)
             if waiting:
                 self._waiting[key] = waiting
@@ -113,12 +118,21 @@ class LinkRequests:
         since = self._clock() - PATIENCE
         for one in waiting:
             if one.since <= since:
+                self._waits_no_more(one.opening)
                 self._refuse(one.opening.request, LOCKED)
         return [one for one in waiting if one.since > since]
+
+    def _waits_no_more(self, opening: OpenLink) -> None:
+        connection = opening.connection, opening.generation
+        if _lasts(opening):
+            self._lasting[connection] -= 1
+            if not self._lasting[connection]:
+                del self._lasting[connection]
 
     def forget(self) -> None:
         """Drop all requests of a dead core."""
         self._waiting.clear()
+        self._lasting.clear()
 
     def open_link(self, opening: OpenLink) -> None:
         """Attach a link, with the far end's termini for a link-route pair, or refuse it."""
@@ -134,10 +148,15 @@ class LinkRequests:
         key = _key(opening)
         if key not in self._waiting and not self._coupler.taken(*key):
             return self._coupler.open_link(opening)
-        waiting = self._waiting.setdefault(key, [])
+        waiting = self._waiting.get(key, [])
+        connection = opening.connection, opening.generation
         if len(waiting) >= WAITING_MOST:
             return CROWDED
-        waiting.append(Waiting(opening, self._clock()))
+        if _lasts(opening):
+            if self._lasting[connection] >= LASTING_MOST:
+                return LOCKED if self._coupler.live(*key) else CROWDED
+            self._lasting[connection] += 1
+        self._waiting[key] = [*waiting, Waiting(opening, self._clock())]
         return None
 
     def answer(self, message: Attached, termini: Termini) -> None:

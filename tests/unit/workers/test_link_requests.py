@@ -8,6 +8,7 @@ from shm.contract.payloads import NEVER, OpenLink, Termini, Terminus
 from workers.control.link_requests import (
     CROWDED,
     GONE,
+    LASTING_MOST,
     LOCKED,
     PATIENCE,
     POLL_SECONDS,
@@ -184,3 +185,41 @@ def test_a_link_that_waits_for_its_name_gets_another_one_when_somebody_else_has_
     assert peer.called == ["x", "x@2", "x@3"]
     assert link_requests.wait(9.0) == 9.0
     assert refused == []
+
+
+@pytest.mark.parametrize("because", [LOCKED, CROWDED])
+def test_few_wait_for_a_name_that_another_link_may_have_for_long(because: object) -> None:
+    """The core has a bounded number of requests sent to a broker; these would leave no room for others."""
+    link_requests, peer, refused = begun(*map(str, range(LASTING_MOST + 1)), because=because)
+    if because == LOCKED:
+        peer.attached.update(peer.names)
+    opened = len(peer.opened)
+    for number in range(opened):
+        ask(link_requests, opened + 1 + number, str(number), LASTING)
+    assert refused == [2 * opened]
+    ask(link_requests, 2 * opened + 1, "other", LASTING)
+    assert peer.called[-1] == "other"
+    for name in ("0", "1"):
+        peer.names.discard(name)
+        peer.attached.discard(name)
+    link_requests.step()
+    ask(link_requests, 2 * opened + 2, "2", LASTING)
+    assert refused == [2 * opened]
+
+
+@pytest.mark.parametrize("goes", ["patience", "core", "connection"])
+def test_what_waits_no_more_leaves_its_place_to_others(goes: str) -> None:
+    names = [str(number) for number in range(LASTING_MOST)]
+    link_requests, peer, refused = begun(*names, because=GONE if goes == "connection" else LOCKED)
+    peer.attached.update(names)
+    for number, name in enumerate(names, LASTING_MOST + 1):
+        ask(link_requests, number, name, LASTING)
+    peer.now += PATIENCE if goes == "patience" else 0
+    peer.there = goes != "connection"
+    if goes == "core":
+        link_requests.forget()
+    for _ in range(LASTING_MOST // POLLED_MOST + 1):
+        link_requests.step()
+    assert len(refused) == (0 if goes == "core" else LASTING_MOST)
+    assert not link_requests._lasting
+    assert link_requests.wait(9.0) == 9.0

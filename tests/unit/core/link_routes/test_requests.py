@@ -6,6 +6,7 @@ from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C
 from core.link_routes import requests
 from core.link_routes.ends import Ends
 from core.link_routes.requests import PORTION, ROUTERS_SHARE, SHARE, WEIGHT_OCTETS, WINDOW
+from core.link_routes.routes import Route
 from shm.contract.control import LinkRouteSetup, Setup
 from shm.contract.payloads import (
     Attach,
@@ -30,7 +31,8 @@ class Bed(Crowd):
     """A router with a broker, which answers when it is told to, and clients."""
 
     def __init__(self) -> None:
-        routes = [LinkRouteSetup(False, prefix="queue", container="broker")]
+        brokers = {"queue": "broker", "slow": "elsewhere", "good": "elsewhere"}
+        routes = [LinkRouteSetup(False, prefix=prefix, container=name) for prefix, name in brokers.items()]
         super().__init__(Setup("core", 1, 1, "/none", "me", "0", 1, [-1], link_routes=routes))
         self.links = 0
         self.ends = self.core.plane(Ends)
@@ -42,12 +44,12 @@ class Bed(Crowd):
         opened = ConnectionOpened(number, 1, container, f"h:{number}", role=role, number=number)
         self.do([(C_CONNECTION_OPENED, opened)])
 
-    def attach(self, number: int, client: int = FIRST, properties: bytes = b"") -> list[int]:
+    def attach(self, number: int, client: int = FIRST, properties: bytes = b"", address: str = "queue.a") -> list[int]:
         """So many links; return them."""
         links = list(range(self.links, self.links + number))
         self.links += number
-        termini = Termini(Terminus(2, "queue.a"), Terminus(2, "queue.a"), properties)
-        self.do((C_ATTACH, Attach(i, 1, client, f"l{i}", False, "queue.a", termini=termini)) for i in links)
+        termini = Termini(Terminus(2, address), Terminus(2, address), properties)
+        self.do((C_ATTACH, Attach(i, 1, client, f"l{i}", False, address, termini=termini)) for i in links)
         return links
 
     def detach(self, links: list[int]) -> None:
@@ -221,6 +223,83 @@ def test_a_new_connection_of_the_broker_has_nothing_to_answer() -> None:
     assert len(bed.attach(1)) == len(bed.asked())
     bed.do((C_LINK_REFUSED, LinkRefused(one.request)) for one in sent)
     assert len(bed.ends._pending) == 1
+
+
+def beyond(number: int) -> tuple[Bed, list[int]]:
+    """A router that the slow and the good broker are beyond, by the broker's connection, and so many clients."""
+    bed = Bed()
+    far = bed.ends._find(0, BROKER)
+    assert far is not None
+    bed.ends._path_to = lambda router: (0, far)
+    for prefix in ("slow", "good"):
+        route = bed.ends.route(Attach(0, 1, FIRST, "l", False, f"{prefix}.a"), "")
+        assert isinstance(route, Route)
+        route.remotes.add(1)
+    clients = list(range(30, 30 + number))
+    for client in clients:
+        bed.connect(client)
+    bed.told.clear()
+    return bed, clients
+
+
+def test_a_slow_broker_beyond_a_router_holds_up_no_other_one() -> None:
+    bed, clients = beyond(6)
+    for client in clients[:5]:
+        bed.attach(SHARE, client, address="slow.a")
+    sent = bed.asked()
+    assert len(sent) == WINDOW
+    good = bed.attach(1, clients[5], address="good.a")
+    assert names(bed.asked()) == names_of(good)
+    last = bed.links
+    bed.attach(1, clients[5], address="slow.a")
+    bed.answer(sent[0])
+    bed.answer(sent[SHARE])
+    assert names(bed.asked()) == [f"l{4 * SHARE}@client", f"l{last}@client"]  # of those who have their turns
+    bed.do((C_LINK_REFUSED, LinkRefused(request)) for request in list(bed.ends._pending))
+    assert not bed.ends._pending
+    assert not bed.ends._requests._peers
+
+
+def test_all_that_waits_beyond_a_router_counts_for_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MOST", 4 * SHARE)
+    bed, (client, *_) = beyond(1)
+    bed.attach(SHARE, client, address="slow.a")
+    links = bed.attach(SHARE + 1, client, address="good.a")
+    assert bed.refused() == [(links[-1], TOO_MANY)]
+
+
+def test_all_that_waits_beyond_a_lost_router_is_refused() -> None:
+    bed, clients = beyond(2)
+    slow = [link for client in clients for link in bed.attach(SHARE + 1, client, address="slow.a")]
+    good = bed.attach(SHARE + 1, clients[0], address="good.a")
+    sent = bed.asked()
+    assert len(sent) == 3 * SHARE
+    bed.do([(C_CONNECTION_CLOSED, ConnectionClosed(BROKER, 1))])
+    while bed.ends.restless:
+        bed.core.tick(bed.now)
+    bed._heard()
+    bed.do((C_LINK_REFUSED, LinkRefused(one.request)) for one in sent)
+    assert sorted(link for link, _ in bed.refused()) == slow + good
+    assert not bed.ends._pending
+    assert not bed.ends._requests._peers
+
+
+def test_no_client_of_an_edge_router_holds_up_another_ones_links_beyond_the_uplink() -> None:
+    """The edge router does not know which broker is to answer."""
+    bed, clients = beyond(6)
+    uplink = bed.ends._find(0, BROKER)
+    assert uplink is not None
+    termini = Termini(Terminus(2, "any.a"), Terminus(2, "any.a"))
+    for client in clients:
+        opened = bed.ends._find(0, client)
+        assert opened is not None
+        for _ in range(SHARE + 1):
+            bed.links += 1
+            attach = Attach(bed.links, 1, client, f"l{bed.links}", False, "any.a", termini=termini)
+            assert bed.ends.attach_beyond(0, attach, opened, (0, uplink), True) is None
+        bed.core.step(bed.now)
+        bed._heard()
+    assert len(bed.asked()) == 6 * SHARE
 
 
 def dead(bed: Bed) -> None:
