@@ -1,16 +1,11 @@
 """Commands at a peer that gives each outcome, and then goes on, detaches or closes; or that denies them."""
 
-import threading
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from proton import Condition, Delivery
-from proton.handlers import MessagingHandler
-from proton.reactor import Container
 
-from routerd.__main__ import main
-from tests.support.running import LONG, free_port
+from tests.support.servers.command_peer import CommandPeer, told
 
 OUTCOMES = {
     Delivery.ACCEPTED: "",
@@ -20,7 +15,7 @@ OUTCOMES = {
 }
 
 
-class Answering(MessagingHandler):
+class Answering(CommandPeer):
     """Gives its one message ``outcome``, and then ends the link or the connection if told so, or denies all.
 
     ``why`` is what it says of that.
@@ -29,12 +24,6 @@ class Answering(MessagingHandler):
     def __init__(self, outcome: int | None, end: str, why: str = "") -> None:
         super().__init__(prefetch=0, auto_accept=False)
         self.outcome, self.end, self.why = outcome, end, why
-        self.port = free_port()
-        self.listening = threading.Event()
-
-    def on_start(self, event: Any) -> None:
-        self.acceptor = event.container.listen(f"127.0.0.1:{self.port}")
-        self.listening.set()
 
     def on_link_opening(self, event: Any) -> None:
         if self.end == "deny":
@@ -54,20 +43,6 @@ class Answering(MessagingHandler):
         if ending is not None:
             ending.condition = Condition("c:d", self.why or "too much")
             ending.close()
-
-    def on_transport_closed(self, event: Any) -> None:
-        self.acceptor.close()
-        event.container.stop()
-
-
-def told(peer: Answering, *command: str) -> tuple[str, list[str]]:
-    """The output of a command at a peer, and its other lines."""
-    thread = threading.Thread(target=Container(peer).run, daemon=True)
-    thread.start()
-    assert peer.listening.wait(LONG)
-    done = CliRunner().invoke(main, [*command, "--bus", f"amqp://127.0.0.1:{peer.port}"])
-    thread.join(LONG)
-    return done.stdout, done.stderr.splitlines()
 
 
 def sent(outcome: int | None, end: str, *bodies: str) -> tuple[str, list[str]]:

@@ -1,16 +1,11 @@
 """`routerd receive` at a peer that sends what it likes."""
 
 import json
-import threading
 from typing import Any
 
-from click.testing import CliRunner
 from proton import Delivery, Message
-from proton.handlers import MessagingHandler
-from proton.reactor import Container
 
-from routerd.__main__ import main
-from tests.support.running import LONG, free_port
+from tests.support.servers.command_peer import CommandPeer, told
 
 BODY = bytes.fromhex("005377")  # the section amqp-value (AMQP 1.0 part 3.2.8)
 UNREADABLE = (
@@ -21,19 +16,13 @@ UNREADABLE = (
 HALF = BODY + b"\x73\x00\x00\xd8\x00"  # half a character
 
 
-class Sending(MessagingHandler):
+class Sending(CommandPeer):
     """Sends these octets as messages, and keeps their outcomes."""
 
     def __init__(self, *messages: bytes) -> None:
         super().__init__()
         self.left = list(messages)
         self.outcomes: list[tuple[int, bool]] = []
-        self.port = free_port()
-        self.listening = threading.Event()
-
-    def on_start(self, event: Any) -> None:
-        self.acceptor = event.container.listen(f"127.0.0.1:{self.port}")
-        self.listening.set()
 
     def on_link_opening(self, event: Any) -> None:
         event.link.source.copy(event.link.remote_source)
@@ -47,27 +36,18 @@ class Sending(MessagingHandler):
     def on_settled(self, event: Any) -> None:
         self.outcomes.append((event.delivery.remote_state, event.delivery.remote.undeliverable))
 
-    def on_transport_closed(self, event: Any) -> None:
-        self.acceptor.close()
-        event.container.stop()
-
 
 def received(peer: Sending, *more: str) -> tuple[str, list[str]]:
     """What the command prints at a peer, and its other lines."""
-    thread = threading.Thread(target=Container(peer).run, daemon=True)
-    thread.start()
-    assert peer.listening.wait(LONG)
-    done = CliRunner().invoke(main, ["receive", "q", "--bus", f"amqp://127.0.0.1:{peer.port}", *more])
-    thread.join(LONG)
-    return done.stdout, done.stderr.splitlines()
+    return told(peer, "receive", "q", *more)
 
 
 def test_a_message_that_cannot_be_decoded_goes_back() -> None:
     """It does not come here again, and those behind it are received."""
     peer = Sending(*UNREADABLE, Message(body="after").encode())
-    printed, told = received(peer, "--count", "1")
+    printed, lines = received(peer, "--count", "1")
     assert printed == "after\n"
-    assert [line.partition(": ")[0] for line in told[:-1]] == ["a message cannot be decoded, and goes back"] * 3
+    assert [line.partition(": ")[0] for line in lines[:-1]] == ["a message cannot be decoded, and goes back"] * 3
     assert peer.outcomes == [(Delivery.MODIFIED, True)] * 3 + [(Delivery.ACCEPTED, False)]
 
 
