@@ -19,7 +19,7 @@ from routerd.machine.pinning import Pinning, UnknownCpuError, plan
 from routerd.machine.systemd import Passed
 from routerd.reload.changes import kept
 from routerd.reload.difference import Difference, difference, places
-from routerd.translate.security import host_ranges
+from routerd.translate import remote_hosts
 from routerd.translate.setup import log_setups
 from shm.contract.failures import failures
 from shm.contract.roles import Role
@@ -80,7 +80,7 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
         raise RefusedError([f"{old.file}: {type(error).__name__}: {error}"]) from error
     if _loses_listeners(old, read):
         raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
-    host_ranges.cache_clear()  # names may have other addresses now, or some at last
+    remote_hosts.forget()
     new, dropped = kept(old, read)
     try:
         return prepare(old, new, listening, dropped, passed)

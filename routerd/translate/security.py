@@ -1,9 +1,7 @@
-"""Translates TLS, SASL and vhost policy into workers' set-ups; it also looks up host names."""
+"""Translates TLS, SASL and vhost policy into workers' set-ups."""
 
 import logging
-import socket
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +9,9 @@ import msgspec
 from routerd.config.entities.policy import Policy, UserGroup, Vhost
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.formats.source import words
+from routerd.translate.remote_hosts import Found, look_up
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from shm.contract.structs import same
-from workers.control.lookup import is_address
 from workers.control.tls import explain
 
 LOGGER = logging.getLogger("POLICY")
@@ -75,22 +73,28 @@ def policy_setup(policy: Policy, vhosts: Sequence[Vhost]) -> PolicySetup:
         PolicySetup,
         enforce=policy.enable_vhost_policy,
         patterns=policy.enable_vhost_name_patterns,
-        vhosts=[_vhost(vhost, policy) for vhost in vhosts] if policy.enable_vhost_policy else [],
+        vhosts=_vhosts(vhosts, policy) if policy.enable_vhost_policy else [],
     )
 
 
-def _vhost(vhost: Vhost, policy: Policy) -> VhostSetup:
-    groups = [_group(name, group, vhost, policy) for name, group in vhost.user_groups.items()]
+def _vhosts(vhosts: Sequence[Vhost], policy: Policy) -> list[VhostSetup]:
+    groups = [group for vhost in vhosts for group in vhost.user_groups.values() if not _anywhere(group)]
+    known = look_up(host for group in groups for host in words(group.remote_hosts))
+    return [_vhost(vhost, policy, known) for vhost in vhosts]
+
+
+def _vhost(vhost: Vhost, policy: Policy, known: Mapping[str, Found]) -> VhostSetup:
+    groups = [_group(name, group, vhost, policy, known) for name, group in vhost.user_groups.items()]
     return same(vhost, VhostSetup, aliases=words(vhost.aliases), groups=groups)
 
 
-def _group(name: str, group: UserGroup, vhost: Vhost, policy: Policy) -> GroupSetup:
+def _group(name: str, group: UserGroup, vhost: Vhost, policy: Policy, known: Mapping[str, Found]) -> GroupSetup:
     return same(
         group,
         GroupSetup,
         name=name,
         users=words(group.users),
-        hosts=_hosts(name, group, vhost),
+        hosts=_hosts(name, group, vhost, known),
         max_connections_per_user=_first(group.max_connections_per_user, vhost.max_connections_per_user),
         max_connections_per_host=_first(group.max_connections_per_host, vhost.max_connections_per_host),
         max_message_size=_first(group.max_message_size, vhost.max_message_size, policy.max_message_size),
@@ -105,35 +109,19 @@ def _first(*values: int | None) -> int:
     return next((value for value in values if value is not None), 0)
 
 
-def _hosts(name: str, group: UserGroup, vhost: Vhost) -> list[tuple[str, str]] | None:
+def _anywhere(group: UserGroup) -> bool:
+    return "*" in words(group.remote_hosts)
+
+
+def _hosts(name: str, group: UserGroup, vhost: Vhost, known: Mapping[str, Found]) -> list[tuple[str, str]] | None:
     """Return ranges of addresses; None if ``*`` allows all."""
-    given = words(group.remote_hosts)
-    if "*" in given:
+    if _anywhere(group):
         return None
     hosts: list[tuple[str, str]] = []
-    for word in given:
-        ranges, why = host_ranges(word)
-        hosts += ranges
-        if why:
+    for host in words(group.remote_hosts):
+        hosts += known[host].ranges
+        if why := known[host].why:
             where = f"vhost {vhost.hostname!r} group {name!r}" + (f" (line {group.line})" if group.line else "")
-            text = "%s remoteHosts: nobody knows the host %r (%s): it lets nobody in; give an address, or mend the name"
-            LOGGER.warning(text, where, word, why)
+            text = "%s remoteHosts: %s; it lets nobody in: give an address, or mend the name"
+            LOGGER.warning(text, where, why)
     return hosts
-
-
-@cache
-def host_ranges(word: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the ranges of an address, of ``first-last``, or of a name, or why there are none.
-
-    A name is looked up once until a reload clears the cache: a change by management does not wait for the resolver.
-    """
-    first, dash, last = word.partition("-")
-    if dash and is_address(first) and is_address(last):
-        return ((first, last),), ""
-    if is_address(word):
-        return ((word, word),), ""
-    try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(word, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError) as error:
-        return (), str(error)
-    return tuple((address, address) for address in sorted(found)), ""

@@ -14,7 +14,7 @@ from routerd.config import Config, Listener, load
 from routerd.log.log import configure
 from routerd.machine.listeners import Listening, close_all, listen_all
 from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
-from routerd.translate.security import host_ranges
+from routerd.translate import remote_hosts
 
 
 def listener(port: int, host: str = "127.0.0.1", **more: object) -> Listener:
@@ -236,11 +236,12 @@ def test_a_reload_looks_names_up_again(
         return [(0, 0, 0, "", (known[name], 0))] if name in known else there(name, *more, **others)
 
     def found() -> list[str]:
-        return [host_ranges(name)[0][0][0] if host_ranges(name)[0] else "" for name in ("gate.example", "late.example")]
+        hosts = remote_hosts.look_up(["gate.example", "late.example"])
+        return [one.ranges[0][0] if one.ranges else "" for one in hosts.values()]
 
     there = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    host_ranges.cache_clear()
+    remote_hosts.forget()
     try:
         assert found() == ["192.0.2.7", ""]
         known |= {"gate.example": "192.0.2.8", "late.example": "192.0.2.9"}
@@ -248,4 +249,4 @@ def test_a_reload_looks_names_up_again(
         reload(running.config, listening)
         assert found() == ["192.0.2.8", "192.0.2.9"]
     finally:
-        host_ranges.cache_clear()
+        remote_hosts.forget()

@@ -6,7 +6,8 @@ import pytest
 
 from routerd.config.entities.policy import Policy as Configured
 from routerd.config.entities.policy import Vhost
-from routerd.translate.security import host_ranges, policy_setup
+from routerd.translate import remote_hosts
+from routerd.translate.security import policy_setup
 from shm.contract.security import GroupSetup, PolicySetup, VhostSetup
 from workers.control.policy import DeniedError, Policy, personal
 
@@ -88,19 +89,19 @@ def test_hosts_by_name(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptur
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [(0, 0, 0, "", (address, 0)) for address in known[name]]
 
-    host_ranges.cache_clear()
+    remote_hosts.forget()
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     text = "10.0.0.1-10.0.0.9, gate.example, far-away.example, unknown.example"
     group = {"$default": {"users": "*", "remoteHosts": text}}
     vhost = Vhost(hostname="a", allow_unknown_user=True, groups=group)
     policy = Policy(policy_setup(Configured(enable_vhost_policy=True), [vhost]))
-    host_ranges.cache_clear()
+    remote_hosts.forget()
     for host in ("192.0.2.7", "2001:db8::7", "198.51.100.1", "10.0.0.5"):
         assert policy.grant("a", "u", host).admission is not None
     for host in ("192.0.2.8", "2001:db8::8", "10.0.0.10", "127.0.0.1"):
         with pytest.raises(DeniedError, match="not allowed from this host"):
             policy.grant("a", "u", host)
-    assert "vhost 'a' group '$default' remoteHosts: nobody knows the host 'unknown.example'" in caplog.text
+    assert "vhost 'a' group '$default' remoteHosts: host unknown.example is not known: Name or" in caplog.text
 
 
 def test_the_default_vhost_takes_unknown_names() -> None:

@@ -1,0 +1,54 @@
+"""The addresses that `remoteHosts` of a policy allow; it looks up names.
+
+The supervisor waits for the resolver and does nothing else meanwhile: it does not feed the service manager's watchdog
+either, which would end the router. So all names are looked up at the same time, for a bounded time. A name is looked up
+once until a reload: a change by management waits only for names that are new.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from workers.control.lookup import POLL_SECONDS, Lookup, is_address
+
+LOOKUP_SECONDS: Final = 12.0  # two silent name servers take a resolver 10; the watchdog waits for 30
+SILENT: Final = "host {} is not known: the resolver has not answered for {:g} s; reload when it does"
+
+_known: dict[str, "Found"] = {}  # by name
+
+
+class Found(NamedTuple):
+    """The ranges of a host, first and last address of each, or why there are none."""
+
+    ranges: tuple[tuple[str, str], ...]
+    why: str = ""
+
+
+def forget() -> None:
+    """Have all names looked up again: they may have other addresses now, or some at last."""
+    _known.clear()
+
+
+def look_up(hosts: Iterable[str]) -> dict[str, Found]:
+    """Return what hosts stand for: addresses, ranges ``first-last``, and names."""
+    found = {host: _written(host) for host in hosts}
+    asked = {host: Lookup(host, "0") for host, there in found.items() if there is None and host not in _known}
+    end = time.monotonic() + LOOKUP_SECONDS
+    while not all(one.done for one in asked.values()) and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    _known.update({host: _answer(host, one) for host, one in asked.items()})
+    return {host: _known[host] if there is None else there for host, there in found.items()}
+
+
+def _written(host: str) -> Found | None:
+    first, dash, last = host.partition("-")
+    if dash and is_address(first) and is_address(last):
+        return Found(((first, last),))
+    return Found(((host, host),)) if is_address(host) else None
+
+
+def _answer(host: str, lookup: Lookup) -> Found:
+    if not lookup.done:
+        return Found((), SILENT.format(host, LOOKUP_SECONDS))
+    addresses = sorted({str(address[0]) for _, address in lookup.addresses})
+    return Found(tuple((address, address) for address in addresses), lookup.error)
