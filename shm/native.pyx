@@ -68,7 +68,7 @@ def address(memory) -> int:
 # ---- layout ------------------------------------------------------------------------------------------------------
 
 def format_control(memory, uint32_t places, uint64_t arena_bytes, uint32_t supervisor) -> None:
-    """Format a zeroed control segment: write the header, with all places filled, and mark the statistics pages."""
+    """Write a control segment's header, with all places filled, and mark the statistics pages; all else stays."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, control_bytes(places))
     layout_format_control(m.base, places, arena_bytes, supervisor)
@@ -82,7 +82,7 @@ def format_rings(memory, uint32_t workers) -> None:
 
 
 def format_arena_segment(memory) -> None:
-    """Format a zeroed segment as an arena: small blocks have a third of its bytes, large ones two thirds."""
+    """Write an arena's header: small blocks have a third of its bytes, large ones two thirds. The marks stay."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, 65536)
     layout_format_arena(m.base, m.size)

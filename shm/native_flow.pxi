@@ -12,7 +12,7 @@ _CODED = tuple([flow_coded_names[i].decode() for i in range(FLOW_CODED)])
 
 
 def format_telemetry(memory, uint64_t started) -> None:
-    """Format a zeroed segment as empty telemetry; the router's start is ``started`` nanoseconds since 1970."""
+    """Write the header of telemetry, whose records stay; the router's start is ``started`` nanoseconds since 1970."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, telemetry_bytes())
     telemetry_format(m.base, started)

@@ -147,7 +147,7 @@ class Segments:
     def _format(self) -> None:
         """Write the header again, and what marks the statistics pages, where a process that went mad has damaged them.
 
-        Readers see no other numbers for a moment where it has not.
+        What is undamaged is not written: the native functions begin with other numbers, which readers would see.
         """
         arena_bytes = len(self._maps["arena-0"])
         there = native.check_control(self.control) is None
@@ -259,7 +259,8 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
             native.format_arena_segment(segments._maps[f"arena-{i}"])
         segments._semaphore = _create_semaphore(segments.names.semaphore)
         native.format_control(control, places, arena_mib * MIB, os.getpid())
-        segments.set_workers(workers)
+        segments._filled = workers, workers
+        native.set_workers(control, *segments._filled)
         back_supervisor(segments)
     except BaseException:
         segments.close()

@@ -68,7 +68,7 @@ PROMISES: dict[str, str] = {
     "**Certificates that are replaced on disk": "tls.changed_certificates http_tls.replaced_certificate",
     "Files that do not fit together": "guard.changed_files_are_loaded_once",
     "Where the exporter starts again": "http_files.clients_with_tls_are_refused_until http_files.files_that_break",
-    "The router looks up names when it": "remote_hosts.a_resolver_that_does_not_answer reloading.a_reload_looks_names_up",
+    "The router looks up names when it": "remote_hosts.a_resolver_that_does_not reloading.a_reload_looks_names_up",
     "A user in no group is refused": "vhost.who_is_not_let_in policy.who_is_denied_and_why",
     "**Connectors** with an `sslProfile`": "connectors.tls_is_spoken_only_with_whom_the_certificate_names",
     "The peer's certificate must be vouched": "connectors.tls_is_spoken_only_with_whom_the_certificate_names",
