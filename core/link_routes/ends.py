@@ -180,7 +180,7 @@ class Ends(Plane):
         if not added or not self._pairs.pair(*near, *far):
             self._forwarder.remove_link(*far)
             self._forwarder.bad()
-            self._detach(far, Detach(attach.link, attach.generation, NO_ROOM))
+            self._detach(far, Detach(attach.link, attach.generation, NO_ROOM, closed=not pending.lasts))
             self._refuse(pending, NO_ROOM)
             return
         self._partners[near], self._partners[far] = (far, pending.lasts), (near, pending.lasts)
@@ -241,7 +241,8 @@ class Ends(Plane):
         if detach is not None and not detach.lost:
             self._detach(other, Detach(other[1], other[2], detach.error, detach.closed))
         elif detach is not None or other[0] != link.worker:
-            self._detach(other, Detach(other[1], other[2], LOST, closed=not lasts))
+            error = LOST if detach is None else detach.error or LOST
+            self._detach(other, Detach(other[1], other[2], error, closed=not lasts))
 
     # ---- far ends that are lost ----
 

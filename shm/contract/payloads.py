@@ -171,7 +171,8 @@ class Detach(msgspec.Struct, array_like=True, frozen=True):
     """C_DETACH, worker -> core: a link is gone. core -> worker: detach a link with ``error``.
 
     The worker has answered every delivery of an outgoing link by A_UPDATE before. A ``closed`` link cannot
-    resume. A link is ``lost`` if its session or connection ended without a detach.
+    resume. A link is ``lost`` if it ended without its peer's detach: its session or connection is gone, or no frame of
+    the peer has room for the router's answer.
     """
 
     link: int

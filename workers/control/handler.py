@@ -313,7 +313,7 @@ class Handler:
     def unanswerable(self, link: int, generation: int, connection: int, name: str, error: AmqpError) -> None:
         """Tell the core that a link is refused which it has accepted: no frame of its peer has room for the answer."""
         self._refused(connection, name, error)
-        self.link_lost(link, generation, error)
+        self.link_lost(link, generation, error, closed=False, lost=True)
 
     def _refused(self, connection: int, name: str, error: AmqpError) -> None:
         who = self._registry.number(connection), name[:NAMED], self.peers.get(connection, "?")

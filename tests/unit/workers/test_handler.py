@@ -203,6 +203,15 @@ def test_a_silent_peer_is_told_as_such(bed: Bed, caplog: pytest.LogCaptureFixtur
     assert caplog.messages[-1].endswith(f"ended: amqp:resource-limit-exceeded: {said}")
 
 
+def test_a_link_whose_answer_fits_no_frame_is_lost(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its peer has detached nothing, so a broker keeps what is to outlive the link."""
+    bed.handler.connection_open(7, 8)
+    told: list[object] = []
+    monkeypatch.setattr(bed.handler._registry, "post", lambda message, **_: told.append(message))
+    bed.handler.unanswerable(3, 4, 7, "l", ("a:b", "c"))
+    assert told == [Detach(3, 4, Error("a:b", "c"), closed=False, lost=True)]
+
+
 def test_one_connection_too_many_is_answered_and_closed_at_once(bed: Bed) -> None:
     """It hears of it with OPEN; the core is told, too, as it decides and counts."""
     bed.guard.crowded = True

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
+from core.forwarder.recorded import LinkRoutePairs
 from shm.contract.control import LinkRouteSetup, Setup
 from shm.contract.payloads import NEVER, Attach, Attached, ConnectionOpened, Detach, Error, OpenLink, Termini, Terminus
 from tests.support.beds.crowd import Crowd
@@ -73,6 +74,24 @@ def test_a_terminus_that_is_to_last_outlives_a_lost_connection(
     assert (told.link, told.closed) == (NEAR + FAR - lost_end, terminus in BRIEF)
     assert told.error is not None
     assert told.error.condition == LOST
+
+
+@pytest.mark.parametrize("terminus", [LASTING[0], BRIEF[0]])
+def test_it_outlives_a_client_that_can_take_no_answer(terminus: Terminus) -> None:
+    """The worker ends such a link; the broker learns why, and keeps what the client has not given up."""
+    bed, why = paired(terminus, True), Error("amqp:frame-size-too-small", "raise it")
+    bed.do([(C_DETACH, Detach(NEAR, 1, why, lost=True))])
+    assert [one for one in bed.told if isinstance(one, Detach)] == [Detach(FAR, 1, why, terminus in BRIEF)]
+
+
+@pytest.mark.parametrize("terminus", [LASTING[0], BRIEF[0]])
+def test_it_outlives_a_core_without_room(terminus: Terminus, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = routed()
+    asked = attach(bed, terminus)
+    monkeypatch.setattr(LinkRoutePairs, "add", lambda *_: False)
+    bed.do([(C_ATTACH, answer(asked))])
+    (told,) = [one for one in bed.told if isinstance(one, Detach)]
+    assert (told.link, told.closed) == (FAR, terminus in BRIEF)
 
 
 @pytest.mark.parametrize("terminus", [LASTING[0], BRIEF[0]])
