@@ -26,7 +26,7 @@ from shm.contract.payloads import Attach, ConnectionOpened, Error
 WINDOW: Final = 1024  # of a broker, or a link route beyond a router: requests that are to be answered at once
 SHARE: Final = WINDOW // 4  # of one connection
 ROUTERS_SHARE: Final = WINDOW // 2  # of one to another router, where a client of that one has its own share
-MOST: Final = 65_536  # requests to one peer that are sent or wait: as many as there may be links on its connection
+MOST: Final = 65_536  # requests to one peer that are sent or wait: its connection has no room for more links
 WEIGHT_OCTETS: Final = 1024  # a request counts as a further one for so many octets
 PORTION: Final = 4  # requests to a lost peer that are refused before others have their turn: some 0.1 ms
 SLOW_NS: Final = 10_000_000_000  # a peer that has answered nothing for so long is complained of
