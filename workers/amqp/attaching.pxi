@@ -25,7 +25,7 @@ cdef size_t terminus_octets(pn_terminus_t *t):
             + data_octets(pn_terminus_capabilities(t)) + data_octets(pn_terminus_outcomes(t)) + data_octets(pn_terminus_filter(t)))
 
 
-cdef size_t attach_octets(pn_link_t *engine):
+cdef size_t attach_bound(pn_link_t *engine):
     """Return the size of the frame of a link's ATTACH, or up to 100 octets more."""
     return (ATTACH_REST + text_octets(pn_link_name(engine)) + terminus_octets(pn_link_source(engine))
             + terminus_octets(pn_link_target(engine)) + data_octets(pn_link_properties(engine)))
@@ -43,7 +43,7 @@ cdef attach_first(Pump pump, worker_link *k):
 
     The peer's answer repeats name and addresses, so it has to fit a frame that we take, too.
     """
-    cdef size_t size = attach_octets(k.engine)
+    cdef size_t size = attach_bound(k.engine)
     cdef uint32_t most = frame_largest(k.conn), ours = pn_transport_get_max_frame(k.conn.transport)
     if ours and ours < most:
         most = ours
@@ -59,7 +59,7 @@ cdef attach_first(Pump pump, worker_link *k):
 
 cdef bint attach_answer(Pump pump, worker_link *k) except -1:
     """Answer an attach with the termini that its link has. Refuse one whose answer is too large; return False then."""
-    cdef size_t size = attach_octets(k.engine)
+    cdef size_t size = attach_bound(k.engine)
     cdef uint32_t most = frame_largest(k.conn)
     cdef pn_link_t *engine = k.engine
     mark_dirty(&pump.p, k.conn)

@@ -45,7 +45,7 @@ LOCKED: Final = (
 ATTACH_REST: Final = 128  # octets of an ATTACH besides names, addresses and what the peer's client has said
 
 
-def attach_octets(opening: OpenLink) -> int:
+def attach_size(opening: OpenLink) -> int:
     """Return about how many octets a link's ATTACH has."""
     texts = [opening.name, opening.source, opening.target]
     octets: list[bytes] = []

@@ -119,7 +119,7 @@ cdef refusal(Pump pump, opening):
     cdef char[REFUSAL_ROOM] why
     if c == NULL or opening.request == 0:
         return link_requests.GONE
-    if (share_refused(c, opening.client, opening.neighbour, link_requests.attach_octets(opening), why)
+    if (share_refused(c, opening.client, opening.neighbour, link_requests.attach_size(opening), why)
             or dial_refused(c, opening.session, why)):
         return link_requests.LIMIT, text(why)
     return None
@@ -136,7 +136,7 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     if k != NULL:
         k.known = True
         k.asked = request
-        share_take(k, opening.client, link_requests.attach_octets(opening))
+        share_take(k, opening.client, link_requests.attach_size(opening))
     return k
 
 
