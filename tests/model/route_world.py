@@ -146,7 +146,7 @@ class World:
         if self.use.table is not None:
             self.server.install(self.use, None)
         for endpoint, control, dial in sorted(known):
-            self.server.know(endpoint, control, dial, self.now)
+            self.server.know(endpoint, control, dial)
 
     def renew(self, program: Program) -> None:
         """An application starts again."""

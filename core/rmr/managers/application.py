@@ -67,7 +67,7 @@ class Application:
         self.since = 0
         self.requests = 0
         self.requested = NOTHING  # time of its last request
-        self.gone = 0  # since when it has no connection
+        self.gone: int | None = None  # since when it has no connection; None: the first step says
 
     def begin(self, now: int) -> None:
         """Start again with a new or unknown instance of the application."""

@@ -94,7 +94,7 @@ class ManagerSession:
             if use.table is not None:
                 self.server.install(use, None)
             for control in setup.push_to:
-                self.server.know("", control, control, 0, fixed=True)
+                self.server.know("", control, control, fixed=True)
 
     # ---- events ----
 

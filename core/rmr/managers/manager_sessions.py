@@ -123,7 +123,7 @@ class ManagerSessions(Plane):
         self._sessions: dict[str, tuple[TableSetup, ManagerSession, Remembered]] = {}  # by name of the table
         self._listening: dict[str, int] = {}  # link by name of the table
         self._peers: dict[tuple[int, int], ConnectionOpened] = {}
-        self._now = self._polled = 0
+        self._polled = 0
         tables.installed.append(self._installed)
 
     def __iter__(self) -> Iterator[ManagerSession]:
@@ -158,7 +158,7 @@ class ManagerSessions(Plane):
         self._sessions[setup.name] = setup, session, remembered
         if session.server is not None:
             for endpoint, control, dial in [*known, *remembered.load()]:
-                session.server.know(endpoint, control, dial, self._now)
+                session.server.know(endpoint, control, dial)
         for opened in self._peers.values():
             session.opened(_peer(opened))
         self._listening[setup.name] = self._local.listen(
@@ -203,7 +203,6 @@ class ManagerSessions(Plane):
 
     def step(self, now: int) -> None:
         """Do what is due, or a part of it if it is much."""
-        self._now = now
         for session in self:
             session.step(now)
         if now - self._polled >= POLL_NS:

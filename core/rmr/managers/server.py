@@ -131,12 +131,14 @@ class Server:
         self._changes[self._revision] = change
         self._changes.pop(self._revision - MOST_CHANGES, None)
 
-    def know(self, endpoint: str, control: str, dial: str, now: int, *, fixed: bool = False) -> None:
-        """Add an application that is configured or was known before, and need not send a request."""
+    def know(self, endpoint: str, control: str, dial: str, *, fixed: bool = False) -> None:
+        """Add an application that is configured or was known before, and need not send a request.
+
+        It is gone from the next step on, as long as it is not reached.
+        """
         if any(one.control == control for one in self._applications.at(control)):
             return
         one = Application(endpoint, control, dial, fixed)
-        one.gone = one.since = now
         self._applications.add(one)
         self._reach(one, True)
 
@@ -285,6 +287,8 @@ class Server:
 
     def _attend(self, one: Application, now: int) -> None:
         if not one.connection:
+            if one.gone is None:
+                one.gone = one.since = now
             if now - one.gone > FORGOTTEN and not one.fixed:
                 self._remove(one)
         elif one.sending is None:

@@ -15,7 +15,7 @@ from routerd.supervise.watch import seconds_waited
 from tests.support.clients.web import get
 from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import Bounds, Verdict
-from tests.support.running import RunningRouter, roles
+from tests.support.running import RunningRouter, roles, until
 
 CLIENTS = 2_000
 HELD = 500  # of them, at the same time
@@ -95,6 +95,7 @@ def waits(exporter: int) -> float:
 @pytest.mark.parametrize("kind", STORMS)
 def test_a_storm_of_http_clients(attacked: RunningRouter, target: Target, kind: str) -> None:
     """Whatever they do, the exporter is not killed, and others have their pages within a bounded time."""
+    until(lambda: "exporter" in roles(attacked.process.pid), "the exporter, which starts last")
     exporter = roles(attacked.process.pid)["exporter"].pid
     over, took = Event(), []  # type: tuple[Event, list[float]]
     waited = waits(exporter)

@@ -35,7 +35,7 @@ def test_a_configured_application_may_ask_when_there_are_as_many_as_may_be() -> 
     """`pushTo` names it, and its place is not one of theirs."""
     bed = Bed()
     bed.server = Server("me1", "", bed, bed.hear, Limits(1, 1))
-    bed.server.know("", "fixed:1", "fixed:1", bed.now, fixed=True)
+    bed.server.know("", "fixed:1", "fixed:1", fixed=True)
     assert bed.ask("c1", "app:1", "app:1") == ""
     assert bed.ask("c2", "fixed:4560", "fixed:1") == ""
     assert bed.ask("c3", "app:2", "app:2")

@@ -79,7 +79,7 @@ def served(applications: int, entries: int) -> dict[str, int]:
         bed.acknowledge(number, source="nobody:1")
         found["an application answers"] += bed.counted.lines
     count("a new one requests", bed.request, new)
-    count("one is remembered", lambda number: bed.server.know("", f"old:{number}", f"old:{number}", bed.now), new)
+    count("one is remembered", lambda number: bed.server.know("", f"old:{number}", f"old:{number}"), new)
     count("its connection comes", lambda number: bed.server.reached(f"old:{number}", f"o{number}", bed.now), new)
     count("a connection is lost", lambda number: bed.server.lost(f"c{number}", bed.now), range(SOME))
     count("a stranger's is", lambda number: bed.server.lost(f"s{number}", bed.now), range(SOME))

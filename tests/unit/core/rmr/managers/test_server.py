@@ -214,7 +214,7 @@ def test_a_connection_that_is_gone_is_noticed_when_something_is_sent() -> None:
 def test_applications_of_before_are_reached_after_a_restart() -> None:
     """They would never ask again (M7)."""
     bed = Bed()
-    bed.server.know(APP, CONTROL, CONTROL, bed.now)
+    bed.server.know(APP, CONTROL, CONTROL)
     assert (bed.app.state, bed.app.endpoint) == (a.UNKNOWN, APP)
     assert bed.reached == {CONTROL: True}
     bed.install(table("mse|1|-1|a:1"))
@@ -226,16 +226,27 @@ def test_applications_of_before_are_reached_after_a_restart() -> None:
 def test_an_application_that_is_only_configured_has_a_name_when_it_asks() -> None:
     """It stays the same one."""
     bed = Bed()
-    bed.server.know("", CONTROL, CONTROL, bed.now, fixed=True)
+    bed.server.know("", CONTROL, CONTROL, fixed=True)
     bed.ask()
     assert bed.app.endpoint == APP
     assert bed.app.fixed
 
 
+def test_the_day_of_who_was_known_before_begins_with_the_core() -> None:
+    """The core's clock is the machine's, which may have run for days already."""
+    bed = Bed()
+    bed.now += 2 * FORGOTTEN
+    bed.server.know(APP, CONTROL, CONTROL)
+    bed.later(1)
+    assert bed.reached == {CONTROL: True}
+    bed.later(FORGOTTEN // S + 1)
+    assert bed.reached == {CONTROL: False}
+
+
 def test_who_is_gone_for_a_day_is_forgotten() -> None:
     """Unless it is configured."""
     bed = Bed()
-    bed.server.know("", "fixed:1", "fixed:1", bed.now, fixed=True)
+    bed.server.know("", "fixed:1", "fixed:1", fixed=True)
     bed.ask()
     bed.server.lost("c1", bed.now)
     bed.later(FORGOTTEN // S + 1)
