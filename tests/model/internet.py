@@ -3,6 +3,7 @@
 from bench import contract as n
 from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH
 from shm.contract.payloads import ConnectionClosed, ConnectionOpened, Detach
+from tests.model.clock import BEGIN
 from tests.model.sites import SECTION, Site
 
 
@@ -56,7 +57,7 @@ class Internet:
     """Routers, and one clock for all."""
 
     def __init__(self, *names: str, seed: int = 0, kind: type[Site] = Site) -> None:
-        self.now = 1_000_000_000
+        self.now = BEGIN
         modes = {True: "edge", False: "interior"}
         self.sites = {name: kind(name, seed, modes[name.startswith("edge")]) for name in names}
 

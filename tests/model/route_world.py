@@ -13,6 +13,7 @@ from core.rmr.managers.stream import Stream
 from core.rmr.tables.lookup import winner
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
+from tests.model.clock import BEGIN
 from tests.support.values.table_use import Use
 
 S = 1_000_000_000
@@ -76,7 +77,7 @@ class World:
 
     def __init__(self, seed: int, programs: int = 3) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a schedule, no secret
-        self.now = 0
+        self.now = BEGIN
         self.lives = 0
         self.use = Use()
         self.wanted: set[str] = set()

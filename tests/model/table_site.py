@@ -12,6 +12,7 @@ from core.rmr.active.route_tables import ActiveTable, RouteTables
 from shm.contract.control import SetTables, WorkerGone
 from shm.contract.payloads import Attached, Detach, Endpoint
 from shm.contract.tables import TableSetup
+from tests.model.clock import BEGIN
 from tests.model.sites import Packet, Site, SiteLink
 from tests.support.values.states import condition_of
 
@@ -25,7 +26,7 @@ class TableSite(Site):
         self.detached: list[int] = []
         self.reasons: dict[int, str] = {}  # by message: the condition it was rejected with
         super().__init__("me", mode="standalone")
-        self.now = 1
+        self.now = BEGIN
         self.setup = TableSetup("routes", "routes", **setup)
         self.core.configure(SetTables([self.setup]))
         self.settle_all()

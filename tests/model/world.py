@@ -10,6 +10,7 @@ from core.process.router import Core
 from shm.contract.control import AddressSetup, Setup, WorkerGone
 from shm.statistics.stats import COUNTERS, read
 from tests.model.balance import unbalanced
+from tests.model.clock import BEGIN
 from tests.model.memory import Memory
 from tests.model.speaker import Incoming, Link, Outgoing
 from tests.model.survivor import come_back, leave
@@ -55,7 +56,7 @@ class World:
         self.pristine = self.core.forwarder.counts()
         self.ledger = Ledger()
         self.log: list[tuple[Any, ...]] = []
-        self.now = 1
+        self.now = BEGIN
         self.workers = [self._born(i, 1) for i in range(workers)]
         self.dynamic: list[str] = []
         self.moves: list[tuple[Callable[[], None], int]] = [

@@ -65,11 +65,11 @@ def test_an_endpoint_does_not_answer(seed: Path) -> None:
     """It is waited for so long, from when its table is in use."""
     site = TableSite(seed=str(seed))
     link = site.sender()
-    site.core.tick(1)
-    site.core.tick(LONGEST_NS)
+    site.core.tick(site.now)
+    site.core.tick(site.now + LONGEST_NS - 1)
     site.settle_all()
     assert link.credit == 0
-    site.core.tick(LONGEST_NS + 1)
+    site.core.tick(site.now + LONGEST_NS)
     site.settle_all()
     assert link.credit > 0
 
