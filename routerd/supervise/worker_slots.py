@@ -20,7 +20,7 @@ from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
 from shm.contract.numbers import counted
 from shm.contract.roles import Role
 
-PAUSE = 0.25  # seconds until a worker begins to leave: the client that asked for it gets its answer first
+PAUSE = 1.0  # seconds until a worker begins to leave: the client that asked for it gets its answer first
 RECLAIM_SECONDS = 30.0  # the core needs milliseconds; longer is a hang
 REMOVED = CloseConnections("this worker of the router is removed; connect again")
 
