@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,17 +29,6 @@ class Setup(Struct, frozen=True):
     include_source: bool | None = None
     output_file: str | None = None
     format: str | None = None
-
-
-@pytest.fixture(autouse=True)
-def no_set_up_left_behind() -> Iterator[None]:
-    yield
-    log.configure([Setup("DEFAULT", enable="none")], "test")
-    for name in (*log.MODULES, None):
-        logger = logging.getLogger(name)
-        logger.handlers = [h for h in logger.handlers if not type(h).__module__.startswith("routerd")]
-        logger.setLevel(logging.WARNING if name is None else logging.NOTSET)
-        logger.propagate = True
 
 
 def logged(path: Path) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +22,6 @@ class Setup:
 
     def __init__(self, path: Path | str) -> None:
         self.output_file = str(path)
-
-
-@pytest.fixture(autouse=True)
-def no_set_up_left_behind() -> Iterator[None]:
-    yield
-    log.configure([], "test")
-    log._system.close()
-    for name in (*log.MODULES, None):
-        logger = logging.getLogger(name)
-        logger.handlers = [h for h in logger.handlers if not type(h).__module__.startswith("routerd")]
-        logger.setLevel(logging.WARNING if name is None else logging.NOTSET)
-        logger.propagate = True
 
 
 @pytest.fixture

@@ -110,9 +110,9 @@ class Running:
 
 
 @pytest.fixture
-def running(tmp_path: Path, port: int) -> Iterator[Running]:
-    yield Running(tmp_path, port)
-    configure([], "test")
+def running(tmp_path: Path, port: int) -> Running:
+    configure([], "test")  # before the test begins: of a logger that is set up later, caplog hears nothing
+    return Running(tmp_path, port)
 
 
 def test_every_mistake_of_a_bad_file_is_named(running: Running, listening: list[Listening]) -> None:
