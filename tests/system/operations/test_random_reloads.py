@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.processes import processes
+from routerd.supervise.spares import SPARES
 from tests.support.running import LONG, Configuration, RunningRouter, free_port, roles, until
 
 RELOADS = 8
@@ -131,6 +133,10 @@ class Reloaded:
         return self.router.counted("connections")
 
     @property
+    def spares(self) -> int:
+        return sum(name.startswith("spare") for name in processes(self.router.process.pid))
+
+    @property
     def held(self) -> dict[str, tuple[int, int, int]]:
         """Process id, descriptors and threads of the processes that are always there."""
         found = roles(self.router.process.pid) | {"supervisor": psutil.Process(self.router.process.pid)}
@@ -155,6 +161,7 @@ def test_a_reload_brings_what_a_start_would(reloaded: Reloaded, attempt: int) ->
     draw = random.Random(seed)  # noqa: S311 - a choice, no secret
     ports = [free_port() for _ in range(5)]
     _wander(reloaded, draw, ports)
+    until(lambda: reloaded.spares == SPARES, "spares, which come late and have descriptors of the supervisor")
     held = reloaded.held  # with what is begun when it is needed first, such as a thread
     _wander(reloaded, draw, ports)
     until(lambda: reloaded.held == held, f"as little as half-way: {held}, {reloaded.held}")
