@@ -305,7 +305,9 @@ class Handler:
             self._registry.post(message, link=message.link, link_generation=message.generation)
         except TooLongError:
             self._refused(message.connection, message.name, LONG_ATTACH)
-            if message.request or message.restored:
+            if message.routed:
+                self._link_requests.give_up(message.link, message.generation, LONG_ATTACH)
+            elif message.request or message.restored:
                 self._pump.link_close(message.link, message.generation, LONG_ATTACH)
             else:
                 self._pump.link_refuse(message.link, message.generation, *LONG_ATTACH)

@@ -26,6 +26,7 @@ class Coupler(Protocol):
     def open_link(self, opening: OpenLink) -> AmqpError | None: ...
     def answer(self, index: int, generation: int, given: Termini) -> bool: ...
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
+    def give_up(self, index: int, generation: int, error: AmqpError) -> None: ...
 
 
 POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
@@ -166,6 +167,10 @@ class LinkRequests:
     def detach(self, message: Detach, error: AmqpError | None) -> None:
         """Detach an end of a link-route pair without closing the link."""
         self._coupler.detach(message.link, message.generation, error)
+
+    def give_up(self, link: int, generation: int, error: AmqpError) -> None:
+        """Close an end of a link-route pair, or only detach one whose terminus is to outlive its connection."""
+        self._coupler.give_up(link, generation, error)
 
 
 def _key(opening: OpenLink) -> Key:

@@ -37,6 +37,7 @@ enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_
        PN_REMOTE_CLOSED = 32 };
 enum { PN_SND_UNSETTLED = 0, PN_SND_SETTLED = 1, PN_SND_MIXED = 2 };
 enum { PN_UNSPECIFIED = 0, PN_SOURCE = 1, PN_COORDINATOR = 3 };   /* pn_terminus_type_t */
+enum { PN_EXPIRE_NEVER = 3 };          /* pn_expiry_policy_t */
 enum {                                 /* pn_type_t */
     PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8,
     PN_ULONG = 10, PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22,

@@ -60,6 +60,9 @@ class Peer:
     def detach(self, index: int, generation: int, error: Any = None) -> None:
         raise AssertionError
 
+    def give_up(self, index: int, generation: int, error: Any) -> None:
+        raise AssertionError
+
 
 def begun(*names: str, because: object = GONE) -> tuple[LinkRequests, Peer, list[int]]:
     """Wishes for these, numbered from 1 on; those that are refused come in the list."""
