@@ -7,11 +7,12 @@
 
 A broker may answer late or never, while a client attaches and detaches again and again. So a peer has few requests to
 answer at once. Connections take turns with the others, and each has a share of both. Behind a router there may be many
-brokers, of which one that answers nothing holds up no other one: a router has so many for each link route.
+brokers, of which one that answers nothing holds up no other one: a router has so many for each link route. What waits
+is bounded for each peer and for all together, and whoever has it leaves as much to others.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -26,7 +27,8 @@ from shm.contract.payloads import Attach, ConnectionOpened, Error
 WINDOW: Final = 1024  # of a broker, or a link route beyond a router: requests that are to be answered at once
 SHARE: Final = WINDOW // 4  # of one connection
 ROUTERS_SHARE: Final = WINDOW // 2  # of one to another router, where a client of that one has its own share
-MOST: Final = 65_536  # requests to one peer that are sent or wait: its connection has no room for more links
+MOST: Final = 65_536  # weights to one peer that are sent or wait: its connection has no room for more links
+MOST_IN_ALL: Final = 2 * MOST  # the same to all peers: one that answers nothing leaves as much to all others
 WEIGHT_OCTETS: Final = 1024  # a request counts as a further one for so many octets
 PORTION: Final = 4  # requests to a lost peer that are refused before others have their turn: some 0.1 ms
 SLOW_NS: Final = 10_000_000_000  # a peer that has answered nothing for so long is complained of
@@ -73,6 +75,7 @@ class Peer(msgspec.Struct):
     count: int = 0  # weights, also of those that wait
     counts: Counter[Origin] = msgspec.field(default_factory=Counter)  # the same, of each connection
     windows: dict[Beyond, "Window"] = {}
+    gone: bool = False  # its connection: nothing more is sent
 
 
 class Window(msgspec.Struct):
@@ -103,7 +106,10 @@ class Requests:
     def __init__(self, base: Base) -> None:
         self._base = base
         self._peers: dict[Host, Peer] = {}
-        self._lost: OrderedDict[int, Pending] = OrderedDict()  # by request
+        self._count = 0  # weights, also of those that wait
+        self._counts: Counter[Origin] = Counter()  # the same, of each connection
+        self._lost: OrderedDict[int, Pending] = OrderedDict()  # to peers of dead workers, by request
+        self._going: deque[Iterator[Pending | None]] = deque()  # what waits for each peer that is gone, in steps
 
     def near(self, worker: int, connection: ConnectionOpened, path: Hop, beyond: Beyond) -> Near:
         """Return the place of a connection's requests to a peer."""
@@ -119,16 +125,16 @@ class Requests:
         near = pending.origin
         window = near.window
         peer = window.peer
-        own = peer.counts[near.origin]
-        if own + pending.weight > MOST - peer.count:
-            return Error(
-                TOO_MANY,
-                f"{peer.name} answers too slowly: {peer.count} attaches wait for it, {own} of them of this connection; "
-                "attach again later",
-            )
+        own = peer.counts[near.origin], self._counts[near.origin]
+        if own[0] + pending.weight > MOST - peer.count:
+            return _too_many(f"{peer.name} answers", peer.count, "it", own[0])
+        if own[1] + pending.weight > MOST_IN_ALL - self._count:
+            return _too_many("brokers answer", self._count, "all of them", own[1])
         self._peers[peer.host] = peer
         peer.windows[window.beyond] = window
         window.nears[near.origin] = near
+        self._count += pending.weight
+        self._counts[near.origin] += pending.weight
         peer.count += pending.weight
         peer.counts[near.origin] += pending.weight
         near.count += pending.weight
@@ -141,7 +147,7 @@ class Requests:
 
     def _send(self, window: Window) -> None:
         """Send the requests of those who have their turn, as long as few are to be answered."""
-        while window.unanswered < WINDOW:
+        while window.unanswered < WINDOW and not window.peer.gone:
             # few use up their shares, so that the first one who does not is found soon
             near = next((near for near in window.turns.values() if near.unanswered < near.share), None)
             if near is None:
@@ -179,10 +185,12 @@ class Requests:
 
     def _counts_no_more(self, near: Near, weight: int) -> None:
         window, peer = near.window, near.window.peer
+        self._count -= weight
         peer.count -= weight
-        peer.counts[near.origin] -= weight
-        if not peer.counts[near.origin]:
-            del peer.counts[near.origin]
+        for counts in (self._counts, peer.counts):
+            counts[near.origin] -= weight
+            if not counts[near.origin]:
+                del counts[near.origin]
         if near.count:
             return
         window.nears.pop(near.origin, None)
@@ -192,13 +200,10 @@ class Requests:
             del self._peers[peer.host]
 
     def closed(self, worker: int, connection: int) -> None:
-        """Lose what waits for a connection that is gone. Its worker refuses what was sent."""
-        peer = self._peers.pop((worker, connection), None)
-        for window in [] if peer is None else peer.windows.values():
-            for near in list(window.turns.values()):
-                self._lost |= near.waiting
-                near.waiting.clear()
-                self._waits_no_more(near)
+        """Lose what waits for a connection that is gone, in the coming turns. Its worker refuses what was sent."""
+        if (peer := self._peers.pop((worker, connection), None)) is not None:
+            peer.gone = True
+            self._going.append(self._waiting(peer))
 
     def forget_worker(self, worker: int, pending: Iterable[Pending]) -> None:
         """Lose all ``pending`` requests to the peers of a dead worker."""
@@ -209,11 +214,37 @@ class Requests:
     @property
     def restless(self) -> bool:
         """Whether `lost` has requests that are still to be refused."""
-        return bool(self._lost)
+        return bool(self._lost or self._going)
 
     def lost(self) -> list[Pending]:
         """Return a portion of the requests to peers that are gone. They are over."""
         portion = list(islice(self._lost.values(), PORTION))
         for pending in portion:
             self.over(pending)
+        left = PORTION - len(portion)
+        while left and self._going:
+            steps = list(islice(self._going[0], left))
+            left -= len(steps)
+            portion += [one for one in steps if one is not None]
+            if left:
+                self._going.popleft()
         return portion
+
+    def _waiting(self, peer: Peer) -> Iterator[Pending | None]:
+        """End what waits for a peer that is gone: a request, or what has none, in each step."""
+        while peer.windows:
+            _, window = peer.windows.popitem()
+            while window.turns:
+                near = next(iter(window.turns.values()))
+                pending = next(iter(near.waiting.values()))
+                self.over(pending)
+                yield pending
+            yield None
+
+
+def _too_many(who: str, count: int, whom: str, own: int) -> Error:
+    return Error(
+        TOO_MANY,
+        f"{who} too slowly: attaches of {count} KiB wait for {whom}, {own} KiB of this connection (each rounded up); "
+        "attach again later",
+    )

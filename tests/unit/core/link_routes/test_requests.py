@@ -180,12 +180,62 @@ def test_beyond_the_bound_an_attach_is_refused_at_once(monkeypatch: pytest.Monke
     (refusal,) = [one.error for one in bed.told if isinstance(one, Attached)]
     assert refusal is not None
     assert refusal.condition == TOO_MANY
-    assert refusal.description.startswith("broker answers too slowly: 512 attaches wait for it, 512 of them of this c")
+    said = "broker answers too slowly: attaches of 512 KiB wait for it, 512 KiB of this connection (each "
+    assert refusal.description.startswith(said)
     assert bed.refused() == [(links[-1], TOO_MANY)]
     assert len(bed.attach(1, SECOND)) == len(bed.asked())
     bed.detach([links[-2]])
     bed.attach(1)
     assert bed.refused() == []
+
+
+def test_all_brokers_together_have_a_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client leaves others as much of it as the client has, however many brokers there are to attach at."""
+    monkeypatch.setattr(requests, "MOST", 4 * SHARE)
+    monkeypatch.setattr(requests, "MOST_IN_ALL", 5 * SHARE)
+    bed = Bed()
+    bed.connect(4, "route-container", "elsewhere")
+    links = bed.attach(2 * SHARE) + bed.attach(SHARE // 2 + 1, address="slow.a")
+    (refusal,) = [one.error for one in bed.told if isinstance(one, Attached)]
+    assert refusal is not None
+    said = "brokers answer too slowly: attaches of 640 KiB wait for all of them, 640 KiB of this connection (each "
+    assert refusal.description.startswith(said)
+    assert bed.refused() == [(links[-1], TOO_MANY)]
+    assert len(bed.attach(SHARE, SECOND, address="good.a")) == len(bed.asked())
+    bed.detach(links)
+    bed.do((C_LINK_REFUSED, LinkRefused(request)) for request in list(bed.ends._pending))
+    assert not bed.ends._requests._counts
+    assert not bed.ends._requests._count
+
+
+def lost_at_once(number: int, waits: int) -> Bed:
+    """So many clients, for each of whom so many attaches wait; the broker's connection has gone."""
+    bed = Bed()
+    clients = list(range(100, 100 + number))
+    for client in clients:
+        bed.connect(client)
+    for client in clients:
+        bed.attach(SHARE + waits, client)
+    bed.told.clear()
+    bed.count("broker goes", [(C_CONNECTION_CLOSED, ConnectionClosed(BROKER, 1))])
+    return bed
+
+
+def test_a_broker_that_goes_costs_one_turn_no_more_than_others() -> None:
+    """However many clients wait for it, and however many attaches of each."""
+    few = lost_at_once(4, 4).costs["broker goes"]
+    assert lost_at_once(4, 400).costs["broker goes"] < 1.5 * few
+    bed = lost_at_once(40, 4)
+    assert bed.costs["broker goes"] < 1.5 * few
+    links, refused = bed.links, 0
+    while bed.ends.restless:
+        turn = len(bed.refused())
+        assert turn <= PORTION
+        refused += turn
+        bed.core.step(bed.now)
+        bed._heard()
+    refused += len(bed.refused())
+    assert refused == links - WINDOW  # its worker tells of those that were sent
 
 
 def test_what_waits_for_a_broker_that_goes_is_refused_in_portions() -> None:
