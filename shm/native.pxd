@@ -5,6 +5,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, 
 
 cdef extern from "shm/memory/record.h" nogil:
     const uint32_t ROUTERD_MAX_WORKERS, ROUTERD_LINK_CREDIT, ROUTERD_LINK_CREDIT_MOST
+    const uint32_t first_stream "STREAM_SESSIONS", first_routed "ROUTED_SESSIONS"
     cpdef enum:
         A_UPDATE, A_DONE, A_PROGRESS
         W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE

@@ -27,6 +27,7 @@ MAX_WORKERS = ROUTERD_MAX_WORKERS
 RING_CAPACITY = LAYOUT_RING_CAPACITY
 CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES
 LINK_CREDIT, LINK_CREDIT_MOST = ROUTERD_LINK_CREDIT, ROUTERD_LINK_CREDIT_MOST
+STREAM_SESSIONS, ROUTED_SESSIONS = first_stream, first_routed
 BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
 COUNTERS = [(counter_lines[i].name.decode().lower(), counter_lines[i].place, counter_lines[i].kind.decode().lower(),
              counter_lines[i].writers.decode(), counter_lines[i].text.decode()) for i in range(COUNTER_LINES)]

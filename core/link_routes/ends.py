@@ -25,9 +25,9 @@ from core.links.termini import COORDINATOR, address_of, changed, counting, node_
 from core.links.terminus import EDGE, INTER_ROUTER, LONG_SEARCH, NO_ROOM
 from shm.contract.patterns import SearchTooLongError
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink, record
+from shm.native import ROUTED_SESSIONS
 
 FIRST_REQUEST: Final = 1 << 31  # requests of other parts have lower numbers
-ROUTED_SESSIONS: Final = 1 << 30  # sessions of link routes have numbers from here on
 
 NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node")
 LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")

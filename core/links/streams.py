@@ -15,6 +15,7 @@ from core.links.base import Base
 from core.links.plane import Plane
 from core.links.terminus import NO_ROOM, credit_of
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, LinkRefused
+from shm.native import STREAM_SESSIONS
 
 if TYPE_CHECKING:
     from core.links.link import Link
@@ -25,7 +26,6 @@ IDLE: Final = 128  # idle links kept per connection
 TRIMMED: Final = 10  # surplus links closed at a time
 TRIM_NS: Final = 30_000_000_000
 STEP_NS: Final = 1_000_000_000
-FIRST_SESSION: Final = 11  # lower session numbers belong to the links of each priority
 
 
 class Pool(msgspec.Struct):
@@ -130,7 +130,7 @@ class Streams(Plane):
             pool.asked.add(request)
             self._by_request[request] = pool
             terms = {"source_capabilities": pool.capabilities, "target_capabilities": pool.capabilities}
-            session = FIRST_SESSION + request  # one session each, so that a full window stops no other stream
+            session = STREAM_SESSIONS + request  # one session each, so that a full window stops no other stream
             self._base.open_link(pool.worker, pool.opened, request, True, session=session, **terms)
 
     def _trim(self, pool: Pool) -> None:

@@ -156,6 +156,10 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
                                   so messages flow */
 };
 
+/* Numbers of sessions that the router begins (OpenLink.session). */
+#define STREAM_SESSIONS 11u            /* from here on: one for each stream to a router; below: the other links */
+#define ROUTED_SESSIONS (1u << 30)     /* from here on: those of link-route pairs */
+
 /* The delivery states that the router reads (AMQP 1.0 part 3.4, part 4.5). */
 enum { S_NONE = 0, S_RECEIVED = 0x23, S_ACCEPTED = 0x24, S_REJECTED = 0x25, S_RELEASED = 0x26, S_MODIFIED = 0x27,
        S_DECLARED = 0x33, S_TRANSACTIONAL = 0x34 };

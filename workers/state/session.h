@@ -61,10 +61,8 @@ typedef struct worker_session {
     bool wide;                     /* it has its connection's wide window */
 } worker_session;
 
-/* Numbers of sessions that we begin (OpenLink.session), and what they are for. */
+/* What sessions that we begin are for, by their numbers (record.h). */
 enum session_kind { SESSION_FIXED, SESSION_STREAM, SESSION_ROUTED, SESSION_KINDS };
-#define STREAM_SESSIONS 11u            /* from here on: one for each stream to a router; below: the other links */
-#define ROUTED_SESSIONS (1u << 30)     /* from here on: those of link-route pairs */
 
 static inline enum session_kind session_kind_of(uint32_t number)
 {

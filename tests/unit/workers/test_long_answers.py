@@ -7,9 +7,10 @@ from proton import Described, symbol, uint, ulong
 
 from bench import contract as n
 from shm.contract.payloads import NEVER, ConnectionOpened, LinkRefused, OpenLink, Termini, Terminus
+from shm.native import ROUTED_SESSIONS
 from tests.support.beds.dialled import dialled
 from tests.support.clients.wire import ATTACH, BEGIN, DETACH, SOURCE, TARGET, described, frame
-from tests.unit.workers.test_peer_limits import ROUTED, begun
+from tests.unit.workers.test_peer_limits import begun
 from workers.control import registry
 
 LASTING = [Terminus(1, "q", expires=True, expiry=NEVER), Terminus(1, "q", timeout=9)]
@@ -29,7 +30,7 @@ def test_a_terminus_that_is_to_last_outlives_an_answer_that_is_too_long(
         for request, counting in enumerate(LASTING if lasts else [BRIEF], 1):
             termini = Termini(BRIEF, counting) if outgoing else Termini(counting, BRIEF)
             name = opened.connection, opened.generation
-            link = OpenLink(*name, request, f"l{request}", outgoing, session=ROUTED, termini=termini)
+            link = OpenLink(*name, request, f"l{request}", outgoing, session=ROUTED_SESSIONS, termini=termini)
             broker.stand.tell(n.C_OPEN_LINK, link)
             if request == 1:
                 broker.frames(BEGIN)

@@ -9,6 +9,8 @@ from proton import Described, uint, ulong, ushort
 
 from bench import contract as n
 from shm.contract.payloads import Attach, ConnectionOpened, Error, LinkRefused, OpenLink, Termini, Terminus
+from shm.native import ROUTED_SESSIONS as ROUTED
+from shm.native import STREAM_SESSIONS as STREAM
 from tests.support.beds.dialled import dialled
 from tests.support.beds.door import Client, Door
 from tests.support.clients.wire import (
@@ -26,8 +28,6 @@ from tests.support.clients.wire import (
     frame,
 )
 
-ROUTED = 1 << 30  # the first session of a link-route pair
-STREAM = 11  # and of a stream
 LIMIT = "amqp:resource-limit-exceeded"
 
 Ask = Callable[..., None]
