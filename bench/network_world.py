@@ -81,6 +81,9 @@ class Table:
         self.links.pop(bit, None)
         assert not any(bit in routers for routers in self.destinations.values())
 
+    def clear(self, bit: int) -> bool:
+        return True
+
     def set_link(self, bit: int, neighbour: int) -> None:
         assert bit in self.names
         self.links[bit] = neighbour

@@ -208,10 +208,7 @@ class NetworkAdapter(Plane):
             self._local.tell_neighbour(inter_router.place, content)
 
     def add_router(self, bit: int, router_id: str) -> None:
-        """Enter a router that has become known."""
-        if (waiting := self._waiting.pop(bit, None)) is not None:  # of the former router of this bit
-            for key, treatment in waiting.items():
-                self._map(key, bit, treatment)
+        """Enter a router that has become known, by a clear bit."""
         self.nodes.add_router(bit, self._text(router_id))
         self._routers[bit] = router_id
         self._remote(f"R{router_id}", bit, Rule("closest"))
@@ -226,6 +223,10 @@ class NetworkAdapter(Plane):
         for key in (f"R{router_id}", *EVERYWHERE):
             self._drop(key, bit)
         self.nodes.remove_router(bit)
+
+    def clear(self, bit: int) -> bool:
+        """Whether no destination of the former router of a bit waits for its turn to go."""
+        return bit not in self._waiting
 
     def set_link(self, bit: int, neighbour: int) -> None:
         """Set the connection to a neighbour."""

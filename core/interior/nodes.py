@@ -66,16 +66,17 @@ class Nodes:
         return self._by_name.get(router)
 
     def add(self, router: str, now: float) -> Node | None:
-        """Add a router. Return None if there are too many."""
-        if not self._free:
+        """Add a router. Return None if there are too many, those included whose destinations are still going."""
+        bit = next((bit for bit in reversed(self._free) if self._port.clear(bit)), None)
+        if bit is None:
             return None
-        bit = self._free.pop()
+        self._free.remove(bit)
         node = self._by_name[router] = Node(router, bit, now)
         self._port.add_router(bit, router)
         return node
 
     def remove(self, node: Node) -> None:
-        """Remove a router. The lowest free bit is reused first."""
+        """Remove a router. The lowest free bit is reused first, but none with destinations that are still going."""
         del self._by_name[node.router]
         self._port.remove_router(node.bit)
         self._free.append(node.bit)

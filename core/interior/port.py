@@ -13,6 +13,9 @@ class Port(Protocol):
     def remove_router(self, bit: int) -> None:
         """Remove a router of which all destinations have been unmapped."""
 
+    def clear(self, bit: int) -> bool:
+        """Whether all destinations of the former router of a bit are gone, which takes turns."""
+
     def set_link(self, bit: int, neighbour: int) -> None: ...
     def remove_link(self, bit: int) -> None: ...
 

@@ -38,6 +38,9 @@ class Port:
         self.paths.pop(bit, None)
         assert all(router != bit for _, router in self.addresses)
 
+    def clear(self, bit: int) -> bool:
+        return True
+
     def set_link(self, bit: int, neighbour: int) -> None:
         self.links[bit] = neighbour
 

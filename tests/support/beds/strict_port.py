@@ -30,6 +30,9 @@ class Port:
         assert bit not in self.links
         assert all(other != bit for _, other in self.addresses)
 
+    def clear(self, bit: int) -> bool:
+        return True
+
     def set_link(self, bit: int, neighbour: int) -> None:
         assert bit in self.routers
         self.links[bit] = neighbour

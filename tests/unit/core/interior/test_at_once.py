@@ -1,12 +1,14 @@
-"""Other routers hear at once that a receiver has come or gone, and the core wakes for what had to wait."""
+"""What happens at once, such as the news that a receiver has come or gone, and what waits for its turn."""
 
 import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
-from core.interior.network_adapter import NetworkAdapter
+from core.interior.network_adapter import PORTION, NetworkAdapter
+from core.interior.nodes import Nodes
 from shm.contract.control import AddressSetup, ChangeAddresses
 from shm.contract.payloads import Attach, ConnectionOpened, Detach
 from tests.support.beds.control import Bed
+from tests.support.beds.effort import Effort
 
 
 class Told:
@@ -88,3 +90,30 @@ def test_the_core_sleeps_no_longer_than_addresses_have_to_wait(bed: Bed, told: T
     told.wait = 0.0
     bed.step()
     assert told.ticks == before + 1
+
+
+def test_no_router_has_the_bit_of_one_whose_addresses_still_wait_to_go(bed: Bed) -> None:
+    """There may be 100,000 of these, which took one turn when another router came."""
+    adapter = bed.core.plane(NetworkAdapter)
+    nodes = Nodes(adapter)
+    many = nodes.add("many", 0.0)
+    assert many is not None
+    for keys in ([], [f"Mq.{i}" for i in range(20 * PORTION)]):
+        for key in keys:
+            adapter.map_destination(key, many.bit, -1)
+        while adapter.restless:
+            bed.step()
+        for key in keys:
+            adapter.unmap_destination(key, many.bit)
+        nodes.remove(many)
+        with Effort() as effort:
+            found = nodes.add("many", 0.0)
+        assert found is not None
+        assert effort.lines < 10 * PORTION
+        assert (found.bit == many.bit) == (not keys)
+        many = found
+    while adapter.restless:
+        bed.step()
+    first = nodes.add("first", 0.0)
+    assert first is not None
+    assert first.bit == 1
