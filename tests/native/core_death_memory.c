@@ -56,7 +56,7 @@ int main(void)
     worker_link *k = links[LINKS - 1];
     k->conn = c;
     k->outgoing = c->known = k->known = true;
-    k->kept[0] = c->kept[0] = 1;
+    k->kept[0] = c->use.kept[0] = 1;
     for (uint32_t i = 0; i < CONNECTIONS - 1; i++) pool_give(&p->conns, connections[i]);
     for (uint32_t i = 0; i < LINKS - 1; i++) pool_give(&p->links, links[i]);
     for (uint32_t i = 0; i < POLLS; i++) memory_poll(p);
@@ -68,7 +68,7 @@ int main(void)
     layout_format_rings(world.rings, 1);
     CHECK(pump_return(p, (routerd_ring *) (world.rings + layout_action_ring(0)),
                       (routerd_ring *) (world.rings + layout_work_ring(0))), "no new core");
-    CHECK(!c->kept[0] && !k->kept[0], "blocks are still counted");
+    CHECK(!c->use.kept[0] && !k->kept[0], "blocks are still counted");
     printf("%ld %ld\n", before, resident());
     return 0;
 }

@@ -307,7 +307,7 @@ static void intake_read(pump *p, worker_link *k, delivery *d)
             kept_change(p, k, before);
             return;
         }
-        if (!stream_fits(p, k->conn) || !(s = in_delivery_new(p, k, d))) { intake_stall(p, k); return; }
+        if (!stream_fits(p, k) || !(s = in_delivery_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
         stream_begin(p, s);
         if (!security_follow(k)) {

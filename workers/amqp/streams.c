@@ -21,23 +21,22 @@
 
 _Static_assert(ROUTE_WHOLE <= SCAN_LIMIT, "neither a scan nor a route worker waits for more");
 
-/* Whether a connection may have one more stream. */
-PRIVATE bool stream_fits(const pump *p, const worker_connection *c)
+/* Whether who pays for a link may have one more stream. */
+PRIVATE bool stream_fits(const pump *p, const worker_link *k)
 {
-    const uint32_t most = p->arena.view.large_count / 2 / STREAM_BLOCKS, part = c->trusted ? TRUSTED_PART : 1;
-    return p->streams < most && c->streams <= part * (most - p->streams - 1);
+    const uint32_t most = p->arena.view.large_count / 2 / STREAM_BLOCKS;
+    return p->streams < most && use_of(k)->streams <= part_of(k) * (most - p->streams - 1);
 }
 
 /* Whether a message that is not posted yet may have more than it is sure of; if so, it is gathered from now on. */
 static bool stream_gathers(pump *p, in_delivery *s)
 {
-    worker_connection *c = s->link->conn;
+    block_use *use = use_of(s->link);
     const uint32_t room = p->arena.view.large_count / 4 / GATHERED_BLOCKS, most = room ? room : 1;
-    const uint32_t part = c->trusted ? TRUSTED_PART : 1;
     if (s->gathered) return true;
-    if (p->gathered >= most || c->gathered > part * (most - p->gathered - 1)) return false;
+    if (p->gathered >= most || use->gathered > part_of(s->link) * (most - p->gathered - 1)) return false;
     s->gathered = true;
-    c->gathered++;
+    use->gathered++;
     p->gathered++;
     return true;
 }
@@ -47,7 +46,7 @@ PRIVATE void stream_gathered(pump *p, in_delivery *s)
 {
     if (!s->gathered) return;
     s->gathered = false;
-    s->link->conn->gathered--;
+    use_of(s->link)->gathered--;
     p->gathered--;
     p->freed = true;
 }
@@ -55,13 +54,12 @@ PRIVATE void stream_gathered(pump *p, in_delivery *s)
 /* How many bytes a stream may take now, as far as blocks are concerned; 0: none. */
 PRIVATE uint64_t stream_room(pump *p, in_delivery *s)
 {
-    const worker_connection *c = s->link->conn;
-    const uint32_t *left = p->arena.free_count, part = c->trusted ? TRUSTED_PART : 1;
+    const uint32_t *left = p->arena.free_count, *kept = use_of(s->link)->kept, part = part_of(s->link);
     const uint32_t complete = p->arena.view.large_count / 4, others = complete + STREAM_BLOCKS * p->streams;
     const uint64_t ahead = s->writer.written - (s->posted ? s->read_to : 0);
     if (!s->posted && ahead >= STREAM_SURE)
         return left[ARENA_LARGE] > complete && stream_gathers(p, s) ? UINT64_MAX : 0;
-    if (s->posted && left[ARENA_LARGE] > others && c->kept[ARENA_LARGE] <= part * (left[ARENA_LARGE] - others))
+    if (s->posted && left[ARENA_LARGE] > others && kept[ARENA_LARGE] <= part * (left[ARENA_LARGE] - others))
         return UINT64_MAX;
     if (ahead >= STREAM_SURE) return 0;
     return left[ARENA_LARGE] || left[ARENA_SMALL] > p->arena.view.small_count / 2 ? STREAM_SURE - ahead : 0;
@@ -70,7 +68,7 @@ PRIVATE uint64_t stream_room(pump *p, in_delivery *s)
 PRIVATE void stream_begin(pump *p, in_delivery *s)
 {
     s->stream = true;
-    s->link->conn->streams++;
+    use_of(s->link)->streams++;
     p->streams++;
 }
 
@@ -80,7 +78,7 @@ PRIVATE inline void stream_over(pump *p, in_delivery *s)
     if (!s->stream) return;
     stream_gathered(p, s);
     s->stream = false;
-    s->link->conn->streams--;
+    use_of(s->link)->streams--;
     p->streams--;
     p->freed = true;
 }

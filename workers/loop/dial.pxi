@@ -136,7 +136,7 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     if k != NULL:
         k.known = True
         k.asked = request
-        share_take(k, opening.client, link_requests.attach_size(opening))
+        share_take(k, opening.client, opening.neighbour, link_requests.attach_size(opening))
     return k
 
 

@@ -222,7 +222,7 @@ cdef extern from "workers/loop/api.h" nogil:
     enum: REFUSAL_ROOM
     bint dial_refused(const worker_connection *, uint32_t, char *)
     bint share_refused(const worker_connection *, uint32_t, bint, size_t, char *)
-    void share_take(worker_link *, uint32_t, size_t)
+    void share_take(worker_link *, uint32_t, bint, size_t)
     void dial_attach(native_pump *, worker_link *)
     void dial_unask(native_pump *, worker_link *)
     worker_link *dial_link(native_pump *, worker_connection *, uint32_t, const char *, bint)

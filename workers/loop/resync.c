@@ -110,12 +110,14 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     arena_disown(&p->arena);
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
-        if (k->slot.next_free == SLOT_USED) memset(k->kept, 0, sizeof k->kept);
+        if (k->slot.next_free != SLOT_USED) continue;
+        memset(k->kept, 0, sizeof k->kept);
+        memset(use_of(k)->kept, 0, sizeof k->kept);
     }
     for (uint32_t i = 0; i < p->conns.high; i++) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
         if (c->slot.next_free != SLOT_USED) continue;
-        memset(c->kept, 0, sizeof c->kept);
+        memset(c->use.kept, 0, sizeof c->use.kept);
         if (c->lane && c->lane->said) { c->lane->said = 1; turn_unfill(c->lane); }
     }
     if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)

@@ -232,7 +232,7 @@ PRIVATE void lane_link_new(worker_link *k)
     link_bind(l, k);
     if (!k->session) session_adds(session_here(pn_link_session(k->engine)), k);
     if (!k->session || pn_link_state(k->engine) & PN_REMOTE_UNINIT) return;
-    share_take(k, 0, k->attach_octets);
+    share_take(k, 0, false, k->attach_octets);
     attach_wait(k);
 }
 

@@ -91,7 +91,7 @@ enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connec
 enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
 GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighbour, size_t octets,
                         char why[REFUSAL_ROOM]);
-GLUE void share_take(worker_link *k, uint32_t client, size_t octets);
+GLUE void share_take(worker_link *k, uint32_t client, bool neighbour, size_t octets);
 PRIVATE void share_give(worker_link *k);
 
 /* numbers.c */

@@ -14,11 +14,6 @@
 #define OCTETS_CLIENTS (ATTACH_OCTETS / 4 * 3)                 /* with more than these, no link is for a client */
 #define OCTETS_ROUTER (ATTACH_OCTETS / 16 * 15)                /* nor for the router itself */
 
-struct link_share {
-    uint32_t client, links;
-    size_t octets;
-};
-
 static size_t share_counts(size_t octets) { return octets > OCTETS_LEAST ? octets : OCTETS_LEAST; }
 
 /* Whether a link with an ATTACH of so many octets is too much for the connection, or for its client: 0 is the router
@@ -37,7 +32,7 @@ GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighb
 }
 
 /* A link begins, of the peer (client 0), or one that was not refused. */
-GLUE void share_take(worker_link *k, uint32_t client, size_t octets)
+GLUE void share_take(worker_link *k, uint32_t client, bool neighbour, size_t octets)
 {
     lane_connection *l = k->conn->lane;
     k->share_octets = (uint32_t) share_counts(octets);
@@ -51,6 +46,7 @@ GLUE void share_take(worker_link *k, uint32_t client, size_t octets)
     }
     s->links++;
     s->octets += k->share_octets;
+    s->trusted = neighbour;
     k->share = s;
 }
 

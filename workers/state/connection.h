@@ -9,6 +9,12 @@
 /* The list that a connection is on: of those that are to be served (loop.c), or of those that end (ends.c). */
 enum connection_list { LIST_NONE, LIST_DIRTY, LIST_ENDING };
 
+/* What messages of some links have of their worker. */
+typedef struct {
+    uint32_t kept[2];              /* blocks of each class that they occupy */
+    uint32_t streams, gathered;    /* those of which more is to come; those of the pump's `gathered` */
+} block_use;
+
 struct worker_connection {
     slot_head slot;
     pn_connection_t *engine;
@@ -26,8 +32,7 @@ struct worker_connection {
     uint32_t link_first;           /* all its links */
     uint32_t read_most;            /* octets that the next read may bring (reads.c); 0: as many as there is room for */
     uint32_t links_in, links_out;
-    uint32_t kept[2];              /* blocks of each class that the messages of its links occupy */
-    uint32_t streams, gathered;    /* its messages of which more is to come; those of the pump's `gathered` */
+    block_use use;                 /* of its links, but those of a broker or router that are for clients (link_share) */
     uint32_t work_first[ROUTERD_PRIORITIES], work_last[ROUTERD_PRIORITIES];
     int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
     char *user;                    /* the only user-id that messages may have (security.c); NULL: any */

@@ -8,6 +8,14 @@
 #include "workers/lane/lane.h"
 #include "workers/state/connection.h"
 
+/* What the links of one client have of the connection of a broker or router (session/shares.c). */
+typedef struct link_share {
+    uint32_t client, links;
+    size_t octets;                 /* of the ATTACHs that began them */
+    bool trusted;                  /* a neighbour's */
+    block_use use;
+} link_share;
+
 struct worker_link {
     slot_head slot;
     pn_link_t *engine;
@@ -59,7 +67,7 @@ struct worker_link {
     uint32_t remote_handle;        /* the peer's */
     uint32_t attach_octets;        /* of the peer's ATTACH */
     uint32_t share_octets;         /* what it counts for (session/shares.c) */
-    struct link_share *share;      /* its client's; NULL: it is the router's own, or the peer's */
+    link_share *share;             /* its client's; NULL: it is the router's own, or the peer's */
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
     uint32_t waiting;              /* out: deliveries that have begun and of which no frame has been written */
@@ -86,21 +94,27 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link
     return r;
 }
 
-#define FEW_KEPT 8u                    /* blocks that a connection may keep although few are left */
+#define FEW_KEPT 8u                    /* blocks that a payer may keep although few are left */
 #define TRUSTED_PART 3u                /* a neighbour keeps so many times as much: it brings what others send */
 
-/* A link may keep half as many blocks of each class as are free of it, and its connection as many as are free, or else
- * each link one message.  The more links and connections have slow readers, the less each may keep: something is always
- * left for the others.  Of the last blocks before the reserve only connections have some that keep few. */
+/* Who pays for what a link's messages have of the worker: its connection, or the client whom a broker sends them. */
+static inline block_use *use_of(const worker_link *k) { return k->share ? &k->share->use : &k->conn->use; }
+static inline uint32_t part_of(const worker_link *k)
+{
+    return (k->share ? k->share->trusted : k->conn->trusted) ? TRUSTED_PART : 1;
+}
+
+/* A link may keep half as many blocks of each class as are free of it, and who pays for it as many as are free, or else
+ * each link one message.  The more links and payers have slow readers, the less each may keep: something is always left
+ * for the others.  Of the last blocks before the reserve, and of the last large ones, only payers have some that keep
+ * few. */
 static inline bool over_share(const pump *p, const worker_link *k)
 {
-    const uint32_t *left = p->arena.free_count;
-    const worker_connection *c = k->conn;
+    const uint32_t *left = p->arena.free_count, *kept = use_of(k)->kept, part = part_of(k);
     if (k->kept[0] > left[0] / 2 || k->kept[1] > left[1] / 2) return true;
-    if (c->kept[0] + c->kept[1] < FEW_KEPT) return false;
-    if (left[0] + left[1] <= 2 * p->reserve) return true;
-    uint32_t part = c->trusted ? TRUSTED_PART : 1;
-    return (k->kept[0] || k->kept[1]) && (c->kept[0] > part * left[0] || c->kept[1] > part * left[1]);
+    if (kept[0] + kept[1] < FEW_KEPT) return false;
+    if (left[0] + left[1] <= 2 * p->reserve || (left[1] <= 2 * p->low_large && kept[1] >= FEW_KEPT)) return true;
+    return (k->kept[0] || k->kept[1]) && (kept[0] > part * left[0] || kept[1] > part * left[1]);
 }
 
 /* Counts the blocks that a link has taken or returned since `before`, the free blocks then.  The counts never get
@@ -112,7 +126,7 @@ static inline void kept_change(const pump *p, worker_link *k, const uint32_t bef
         int64_t more = (int64_t) before[c] - p->arena.free_count[c];
         if (more < -(int64_t) k->kept[c]) more = -(int64_t) k->kept[c];
         k->kept[c] += (uint32_t) more;
-        k->conn->kept[c] += (uint32_t) more;
+        use_of(k)->kept[c] += (uint32_t) more;
     }
 }
 

@@ -10,7 +10,6 @@ struct io_layer;
 struct worker_link;
 typedef struct long_state long_state;
 typedef struct link_name link_name;
-typedef struct link_share link_share;
 
 /* The names of links that this side began, by a keyed hash (session/names.c). */
 typedef struct {

@@ -57,11 +57,11 @@ PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
         conn_listen(p, c, false);
         return true;
     }
-    if (!p->paused || c->links_out || (!c->kept[0] && !c->kept[1])) return false;
+    if (!p->paused || c->links_out || (!c->use.kept[0] && !c->use.kept[1])) return false;
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
         const worker_link *k = (const worker_link *) pool_at(&p->links, index);
         index = k->next;
-        if ((!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
+        if (k->share || (!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
         conn_listen(p, c, false);
         return true;
     }

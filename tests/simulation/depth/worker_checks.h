@@ -34,8 +34,9 @@ void worker_rests(uint32_t w, bool empty)
     for (uint32_t i = 0; i < p->conns.high; i++) {
         const worker_connection *c = (const worker_connection *) pool_at(&p->conns, i);
         if (c->slot.next_free != SLOT_USED) continue;
-        HOLDS(!c->kept[0] && !c->kept[1] && !c->streams, "connection %u of worker %u keeps %u and %u blocks", i, w,
-              c->kept[0], c->kept[1]);
+        const block_use *use = &c->use;
+        HOLDS(!use->kept[0] && !use->kept[1] && !use->streams, "connection %u of worker %u keeps %u and %u blocks",
+              i, w, use->kept[0], use->kept[1]);
         HOLDS(!c->lane->held && !c->lane->behind, "frames of connection %u of worker %u wait", i, w);
     }
     if (!empty) return;

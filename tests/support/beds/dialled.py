@@ -21,9 +21,9 @@ def sasl(code: int, *fields: object) -> bytes:
 
 
 @contextmanager
-def dialled(name: str, *terms: object) -> Iterator[Client]:
+def dialled(name: str, *terms: object, arena: int = 1) -> Iterator[Client]:
     """Yield the broker's end of an open connection. ``terms`` are the fields of its OPEN behind the container."""
-    stand = Stand(name)
+    stand = Stand(name, arena)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(10)
         stand.connect(listening.getsockname()[1])
