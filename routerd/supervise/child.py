@@ -171,7 +171,8 @@ class Place:
         self.reclaim_by: float | None = None  # worker: the deadline for the core to reclaim what a dead one held
         self.quiet = False  # worker: it has quiesced and waits for the next core
         self.leaving: Stopping | None = None  # worker: it leaves for good
-        self.leave_at: float | None = None  # worker: when it is told to leave
+        self.leave_at: float | None = None  # worker: when it is told to leave at the latest
+        self.answer = 0  # worker: the management request whose answer it may have to send before
         self.given_up = False  # worker: the core knows that it has no successor
         self.removed = False  # worker: the core has reclaimed what it held
         self.beats = 0  # exporter: how often it has reported that its loop turns

@@ -33,6 +33,7 @@ from routerd.translate.setup import Blueprint
 from shm.contract.complaints import Complaints
 from shm.contract.control import (
     Alive,
+    Answered,
     Closed,
     CoreBack,
     CoreGone,
@@ -151,13 +152,14 @@ class Children:
         self.rolling = Rolling(self.core, self.workers, self.recorder, grace, self._memory.wake_core)
         return True
 
-    def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0) -> None:
+    def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0, answer: int = 0) -> None:
         """Set up children by this blueprint from now on, and send the living ones what is new.
 
-        With ``pinning`` the number of workers becomes that of its CPU lists.
+        With ``pinning`` the number of workers becomes that of its CPU lists; those that it removes stay until the
+        management request ``answer`` is answered.
         """
         if pinning is not None:
-            self._place(blueprint, pinning, now)
+            self._place(blueprint, pinning, now, answer)
         before, self._blueprint = self._blueprint, blueprint
         for place in [*self.places, self.exporter, self.recorder]:
             if place.child is not None:
@@ -170,12 +172,16 @@ class Children:
             else:
                 self._memory.recorder_gone()
 
-    def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
+    def answer_awaited(self, answer: int) -> bool:
+        """Whether a worker stays until this management request is answered."""
+        return any(worker.leave_at is not None and worker.answer == answer for worker in self.workers)
+
+    def _place(self, blueprint: Blueprint, pinning: Pinning, now: float, answer: int) -> None:
         if self.core.cpus != pinning.core:
             self.core.cpus = pinning.core
             if self.core.child is not None:
                 repin(self.core.child.pid, pinning.core)
-        self._slots.want(pinning.workers, blueprint.router.stop_grace_seconds, now)
+        self._slots.want(pinning.workers, blueprint.router.stop_grace_seconds, now, answer)
 
     def said(self, place: Place, message: FromChild, now: float) -> None:
         """Act on a child's report."""
@@ -200,6 +206,8 @@ class Children:
                 pass
             case Closed() if self._answered(place, Phase.CLOSING):
                 pass
+            case Answered(number) if place is self.core:
+                self._slots.answered(number, now)
             case Fatal():
                 pass  # it is part of the death report
             case _:
@@ -274,6 +282,7 @@ class Children:
         if self.stopping is not None:
             return
         self._orphaned = True
+        self._slots.answered(None, now)
         for worker in self.workers:
             worker.reclaim_by = None
             worker.quiet = False

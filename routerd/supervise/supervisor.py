@@ -330,7 +330,8 @@ class Supervisor:
         what = f"Management: {request.operation} {request.kind}"
         try:
             new = changed(self._config, request, self._identities)
-            self._apply(prepare(self._config, new.config, self._listening, passed=self._passed), what)
+            prepared = prepare(self._config, new.config, self._listening, passed=self._passed)
+            self._apply(prepared, what, request.number)
         except (ChangeError, *CANNOT) as error:
             event(LOGGER, NOTICE, f"{what} refused: {error}")
             status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
@@ -342,9 +343,10 @@ class Supervisor:
         if new.entity is not None:
             identities = named(self._config, self._identities)
             identity = identities[self._config.checked.index(new.entity)]
-        return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity)
+        awaited = self._children.answer_awaited(request.number)
+        return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity, awaited)
 
-    def _apply(self, reloaded: Reloaded, what: str = "Reload") -> None:
+    def _apply(self, reloaded: Reloaded, what: str = "Reload", answer: int = 0) -> None:
         warnings, self._config = self._config.warnings, reloaded.difference.effective
         self._listening[:] = reloaded.listening
         before = self._blueprint
@@ -352,7 +354,7 @@ class Supervisor:
             self._config, before.version, reloaded.listening, before.doorbells, self._identities, before.connecting
         )
         self._certificates.set(self._blueprint.profiles)
-        self._children.change(self._blueprint, reloaded.pinning, self._clock())
+        self._children.change(self._blueprint, reloaded.pinning, self._clock(), answer)
         retire(reloaded.retired, reloaded.listening)
         tell(reloaded, warnings, what)
 
