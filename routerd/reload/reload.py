@@ -72,7 +72,7 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
     if not old.file:
         raise RefusedError(["the router was started without a configuration file; restart it with --config"])
     try:
-        read = load(old.file, old.router.id)
+        read = load(old.file, old.router.id, regular=True)
     except ConfigError as error:
         raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
     except Exception as error:  # no file may end the router
