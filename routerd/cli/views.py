@@ -11,7 +11,8 @@ import msgspec
 from routerd.cli.blame import is_stuck
 from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.processes import Row, arena, cpus, part, pinned, remark, ring, stall
-from shm.contract.text import closest, printable
+from routerd.config.formats.closest import closest
+from shm.contract.text import printable
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -166,11 +166,15 @@ class Children:
                 for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
-        if not blueprint.records and before.records:
+        if before.records and not blueprint.records:
             if self.recorder.child is not None:
                 self.recorder.end_file(now)
-            else:
-                self._memory.recorder_gone()
+            self._miss_no_recorder()
+
+    def _miss_no_recorder(self) -> None:
+        """If none is there and none is wanted, show that none is missing; a killed one has not said so."""
+        if self.recorder.child is None and not self._blueprint.records:
+            self._memory.recorder_gone()
 
     def answer_awaited(self, answer: int) -> bool:
         """Whether a worker stays until this management request is answered."""
@@ -258,8 +262,8 @@ class Children:
         )
         if place.role == Role.WORKER:
             self._worker_died(place, now)
-        elif place is self.recorder and not self._blueprint.records:
-            self._memory.recorder_gone()  # a killed one has not said so, and no successor will
+        elif place is self.recorder:
+            self._miss_no_recorder()
 
     def end(self) -> None:
         """Kill and reap all children that are left when the supervisor exits."""

@@ -10,9 +10,9 @@ import msgspec
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
+from routerd.config.formats.closest import closest
 from routerd.config.formats.source import IRREGULAR, Block, Mistake, camel_case, is_regular, shown, words
 from routerd.config.rules.check import Checked, each
-from shm.contract.text import closest
 from workers.control.cyrus import configuration
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
