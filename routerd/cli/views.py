@@ -144,7 +144,7 @@ def _security(row: Row) -> str | None:
 def _user(row: Row) -> str:
     if not row.get("isAuthenticated"):
         return "no auth"
-    return str(row.get("user") or row.get("sasl"))
+    return str(row.get("user") or f"({row.get('sasl')})")  # who logs in by EXTERNAL learns no name
 
 
 ROUTER = Cell("router", _of("router"), least=6, optional=True)  # before the columns of a view, with --router all
