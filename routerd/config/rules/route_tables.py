@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 
 from core.rmr.tables.fields import is_endpoint
-from routerd.config.entities.route_tables import SOURCE_LENGTH, RouteTable
+from routerd.config.entities.route_tables import LONGEST_ADDRESS, SOURCE_LENGTH, RouteTable
 from routerd.config.formats.source import Mistake, is_regular, listed, shown
 from routerd.config.rules.check import Checked, each
 
@@ -25,6 +25,10 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
     first = seen.setdefault(address, at)
     if first is not at:
         yield at.mistake("address", f"{shown(address)} is the address of the table {first.where(at)}; give another")
+    if len(address.encode()) > LONGEST_ADDRESS:
+        attribute = "address" if table.address else "name"
+        text = f"{shown(address)} has more than {LONGEST_ADDRESS} octets, so RMR connections have no room for theirs"
+        yield at.mistake(attribute, f"{text}, which begin so; give a shorter one")
     if address.endswith("/"):
         yield at.mistake("address", f"{shown(address)} ends with /; endpoints' addresses go on there")
     if table.manager is not None and not is_endpoint(table.manager):

@@ -10,11 +10,14 @@ from bench import core_alone
 from core.addresses.addresses import TREATMENTS
 from core.exchanges import keys
 from core.management import allocator
+from routerd.config.entities.route_tables import LONGEST_ADDRESS
+from routerd.config.rules.relations import MAX_ID_BYTES
 from routerd.config.rules.route_workers import MOST_SOURCES
 from shm.contract import payloads
 from shm.contract.flow_log.schema import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES, ROUTE_STATES
 from shm.contract.source_routes import KINDS as ROUTE_KINDS
 from shm.contract.source_routes import REASONS
+from shm.contract.tables import connections
 from workers.control import opening
 
 ROOT = Path(__file__).parents[3]
@@ -113,6 +116,13 @@ def test_sizes_of_blocks_are_those_of_the_arena() -> None:
     """Management shows them."""
     sizes = [define("shm/memory/arena.h", f"ARENA_{name}_BYTES") for name in ("SMALL", "LARGE")]
     assert sizes == [allocator.SMALL_BYTES, allocator.LARGE_BYTES]
+
+
+def test_a_worker_has_room_for_the_addresses_of_a_tables_connections() -> None:
+    """Behind the longest address of a table stand the longest router id and the digits of a connection's number."""
+    longest = f"{'t' * LONGEST_ADDRESS}/{connections('i' * MAX_ID_BYTES)}"
+    digits = define("workers/rmr/rmr.h", "RMR_NUMBER")
+    assert len(longest) + digits + 2 == define("workers/rmr/wire.h", "RMR_ADDRESS_MAX")
 
 
 def test_a_source_has_a_bit() -> None:
