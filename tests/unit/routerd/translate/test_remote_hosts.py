@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from routerd.config.entities.policy import Policy, Vhost
+from routerd.machine import lookups
 from routerd.translate import remote_hosts
 from routerd.translate.security import policy_setup
 from tests.support.running import LONG
@@ -31,7 +32,7 @@ def test_names_wait_for_the_resolver_together(monkeypatch: pytest.MonkeyPatch) -
         return [(0, 0, 0, "", (f"192.0.2.{name[0]}", 0))]
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
-    monkeypatch.setattr(remote_hosts, "LOOKUP_SECONDS", LONG)
+    monkeypatch.setattr(lookups, "LOOKUP_SECONDS", LONG)
     found = remote_hosts.look_up(f"{number}.example" for number in range(10))
     assert [one.ranges for one in found.values()] == [((f"192.0.2.{n}", f"192.0.2.{n}"),) for n in range(10)]
 
@@ -62,7 +63,7 @@ def test_a_name_without_an_answer_keeps_the_addresses_that_it_had(
 
     vhost = Vhost(hostname="a", groups={"g": {"users": "*", "remoteHosts": "gate.example, gone.example, new.example"}})
     monkeypatch.setattr(socket, "getaddrinfo", answer)
-    monkeypatch.setattr(remote_hosts, "LOOKUP_SECONDS", LONG)
+    monkeypatch.setattr(lookups, "LOOKUP_SECONDS", LONG)
     nobody, before = (
         "it lets nobody in: give an address, or mend the name",
         "the addresses that it had before stay allowed",
@@ -72,7 +73,7 @@ def test_a_name_without_an_answer_keeps_the_addresses_that_it_had(
     answers.clear()
     if silent:
         away |= {"gone.example"}
-        monkeypatch.setattr(remote_hosts, "LOOKUP_SECONDS", 0.0)
+        monkeypatch.setattr(lookups, "LOOKUP_SECONDS", 0.0)
     for _ in range(2):
         remote_hosts.forget()
         remote_hosts.forget()  # a reload that was refused
@@ -97,7 +98,7 @@ def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.M
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
-    monkeypatch.setattr(remote_hosts, "LOOKUP_SECONDS", 0.0)
+    monkeypatch.setattr(lookups, "LOOKUP_SECONDS", 0.0)
     found = remote_hosts.look_up(["silent.example", "10.0.0.1-10.0.0.9", "::1"])
     over.set()
     assert [one.ranges for one in found.values()] == [(), (("10.0.0.1", "10.0.0.9"),), (("::1", "::1"),)]
