@@ -1,7 +1,8 @@
 """Names that the supervisor has to know before it goes on.
 
 It does nothing else meanwhile: it does not feed the service manager's watchdog either, which would end the router.
-So names are looked up at the same time, for a bounded time. A reload may wait twice: for names of listeners, then of a policy.
+So names are looked up at the same time, for a bounded time. A reload may wait twice: for names of listeners, and of a
+policy.
 """
 
 import time
