@@ -1,6 +1,7 @@
 """A child process from its start to its death, and the place that it fills."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -148,6 +149,12 @@ class Child:
         if self.channel is not None:
             self.channel.close()
             self.channel = None
+
+    def is_gone(self, seconds: float) -> bool:
+        """Wait so long at most for the process to end; one that waits for a device outlives a kill."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def reap(self) -> Death:
         """Return the end of a process whose pidfd is readable."""

@@ -28,6 +28,7 @@ from routerd.supervise.restart_policy import Life
 from routerd.supervise.rolling import Rolling
 from routerd.supervise.spares import Spares
 from routerd.supervise.stopping import Phase, Stopping, order
+from routerd.supervise.watch import process_state
 from routerd.supervise.worker_slots import RECLAIM_SECONDS, WorkerSlots
 from routerd.translate.setup import Blueprint
 from shm.contract.complaints import Complaints
@@ -48,6 +49,7 @@ from shm.contract.control import (
 from shm.contract.roles import Role
 
 LAST_SECONDS = 2.0  # after the end of all others, in which a recorder ends its file
+UNKILLABLE_SECONDS = 3.0  # a killed process that lives longer waits for a device
 QUIESCE_SECONDS = 3.0  # a worker quiesces in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
@@ -74,6 +76,8 @@ class Children:
         self.operational = False  # each place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
+        self._abandon_at: float | None = None  # when a stop waits no longer for processes that do not die
+        self._abandoned = False
         self.rolling: Rolling | None = None
         self._odd = Complaints()
 
@@ -97,7 +101,7 @@ class Children:
 
     @property
     def empty(self) -> bool:
-        return all(place.child is None for place in [*self.places, self.recorder])
+        return self._abandoned or all(place.child is None for place in [*self.places, self.recorder])
 
     def step(self, now: float) -> None:
         """Do what is due now."""
@@ -107,6 +111,8 @@ class Children:
         if self.stopping is not None:
             while phase := self.stopping.step(now):
                 self._tell(phase, now)
+            if self._abandon_at is not None and now >= self._abandon_at:
+                self._abandon()
             return
         self._slots.step(now)
         if self.rolling is not None and self.rolling.step(now):
@@ -125,7 +131,7 @@ class Children:
         """Return when `step` has something to do, if nothing happens before."""
         times = [child.kill_at for child in self._children()]
         if self.stopping is not None:
-            times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
+            times.append(self._abandon_at if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
         else:
             times += [worker.reclaim_by for worker in self.workers]
             times += [self.rolling.deadline if self.rolling else None, self._slots.deadline]
@@ -270,9 +276,21 @@ class Children:
         for place in self.everybody:
             if place.child is not None:
                 place.child.kill("the supervisor exits")
-                place.child.reap()
+                if place.child.is_gone(0.0 if self._abandoned else UNKILLABLE_SECONDS):
+                    place.child.reap()
                 place.child = None
         self._keeper.end()
+
+    def _abandon(self) -> None:
+        """Wait no longer for processes that do not die."""
+        self._abandon_at, self._abandoned = None, True
+        for place in [*self.places, self.recorder]:
+            if place.child is not None:
+                text = (
+                    f"{place.name} does not die, and the router ends without it; look for a disk that does not answer"
+                )
+                state = process_state(place.child.pid)
+                event(LOGGER, logging.ERROR, text, pid=place.child.pid, state=state)
 
     def _next(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:
@@ -377,6 +395,8 @@ class Children:
 
     def _tell(self, phase: Phase, now: float) -> None:
         event(LOGGER, NOTICE, f"Stopping: {phase.value}")
+        if phase is Phase.KILLING:
+            self._abandon_at = now + LAST_SECONDS + UNKILLABLE_SECONDS
         for place in self.everybody:
             if place.child is None:
                 continue
