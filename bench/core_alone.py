@@ -128,7 +128,7 @@ class Bed:
         rings = mmap.mmap(-1, contract.rings_bytes(workers))
         contract.format_rings(rings, workers)
         control = mmap.mmap(-1, contract.control_bytes(workers))
-        contract.format_control(control, workers, ARENA * scenario.depth, 0)
+        contract.format_control(control, workers, ARENA * scenario.depth)
         arenas = [mmap.mmap(-1, ARENA * scenario.depth) for _ in range(workers + 1)]
         for arena in arenas:
             contract.format_arena_segment(arena)

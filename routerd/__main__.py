@@ -24,6 +24,7 @@ from routerd.cli.cli_options import (
 )
 from routerd.cli.flight import record, replay
 from routerd.cli.program import STATUSES, ProgramGroup
+from routerd.cli.qdstat_options import Stat
 from routerd.machine.version import installed
 from shm.contract.numbers import counted
 from shm.memory.journal import LEVELS
@@ -181,12 +182,13 @@ def _views(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @main.command(
+    cls=Stat,
     epilog=examples(
         "routerd stat --workers",
         "routerd stat --links --sort unset --reverse --watch 2",
         "routerd stat --links --address 'orders.*' --stuck --router all",
         "routerd stat -c --json --bus amqps://router.example --ssl-trustfile ca.pem",
-    )
+    ),
 )
 @_views
 @click.option(

@@ -16,7 +16,7 @@ cdef extern from "shm/memory/ring.h" nogil:
     ctypedef struct routerd_ring:
         pass
     size_t c_ring_bytes "ring_bytes"(uint64_t)
-    uint64_t ring_waiting(const routerd_ring *)
+    uint64_t ring_waiting(const routerd_ring *, uint64_t)
 
 cdef extern from "shm/memory/doorbell.h" nogil:
     ctypedef struct routerd_doorbell:
@@ -93,11 +93,12 @@ cdef extern from "shm/memory/layout.h" nogil:
     ctypedef struct layout_control:
         uint32_t places
         uint64_t arena_bytes
-    void layout_format_control(void *, uint32_t, uint64_t, uint32_t)
+    void layout_format_control(void *, uint32_t, uint64_t)
     uint32_t layout_workers(const layout_control *)
     uint32_t layout_most(const layout_control *)
     void layout_set_workers(layout_control *, uint32_t, uint32_t)
     void layout_format_rings(void *, uint32_t)
+    void layout_mend_rings(void *, uint32_t)
     void layout_format_arena(void *, size_t)
     const char *layout_check_control(const void *, size_t)
     const char *layout_check_rings(const void *, size_t, uint32_t)

@@ -68,11 +68,11 @@ def address(memory) -> int:
 
 # ---- layout ------------------------------------------------------------------------------------------------------
 
-def format_control(memory, uint32_t places, uint64_t arena_bytes, uint32_t supervisor) -> None:
+def format_control(memory, uint32_t places, uint64_t arena_bytes) -> None:
     """Write a control segment's header, with all places filled, and mark the statistics pages; all else stays."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, control_bytes(places))
-    layout_format_control(m.base, places, arena_bytes, supervisor)
+    layout_format_control(m.base, places, arena_bytes)
 
 
 def format_rings(memory, uint32_t workers) -> None:
@@ -80,6 +80,13 @@ def format_rings(memory, uint32_t workers) -> None:
     cdef Mapped m = Mapped()
     m.take(memory, 0, rings_bytes(workers))
     layout_format_rings(m.base, workers)
+
+
+def mend_rings(memory, uint32_t workers) -> None:
+    """Write again what check_rings checks of all workers' rings; their records stay."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, rings_bytes(workers))
+    layout_mend_rings(m.base, workers)
 
 
 def format_arena_segment(memory) -> None:

@@ -29,7 +29,7 @@ def ring_records(memory, size_t offset) -> int:
     """Return the number of records that wait in a ring; 0 if an index is broken."""
     cdef Mapped m = Mapped()
     m.take(memory, offset, c_ring_bytes(0), False)
-    return ring_waiting(<const routerd_ring *> m.base)
+    return ring_waiting(<const routerd_ring *> m.base, LAYOUT_RING_CAPACITY)
 
 
 def arena_split(size_t size) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from core.management.view import View
 from core.process.router import Core
 from shm.contract.administering import READ, RIGHTS
 from shm.contract.complaints import bursts
-from shm.contract.control import ChangeReply, ChangeRequest, FromChild
+from shm.contract.control import Answered, ChangeReply, ChangeRequest, FromChild
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
@@ -59,6 +59,7 @@ ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$manage
 POLL_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
 POLL_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
 WAITING: Final = 256  # waiting requests; further ones are dropped, and their senders ask again
+LEAVING: Final = 64  # awaited answers at a time; the supervisor has a bound of its own for each
 COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
 FREED: Final = 50  # rows of a page at a time
@@ -72,6 +73,8 @@ class Service:
         self._core = core
         self._tell = tell  # sends to the supervisor
         self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # requested and not answered yet
+        self._awaited = 0  # the change whose answer the supervisor waits for, if the request makes one
+        self._leaving: deque[tuple[int, str]] = deque(maxlen=LEAVING)  # awaited answers and their addresses
         self._polls: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._router_id = core.setup.router_id
@@ -172,6 +175,12 @@ class Service:
         while self._mailbox:
             self._mailbox.popleft()()
         self._core.forwarder.publish()
+        for _ in range(len(self._leaving)):
+            number, address = self._leaving.popleft()
+            if self._core.local.waiting(address):
+                self._leaving.append((number, address))
+            else:
+                self._tell(Answered(number))
 
     def _send(self, address: str, content: bytes) -> None:
         try:
@@ -225,6 +234,9 @@ class Service:
             self._post(self._refused)
         encoded = self._encoded(envelope, response)
         self._post(lambda: self._send(reply_to, encoded))
+        if awaited := self._awaited:
+            self._awaited = 0
+            self._post(lambda: self._leaving.append((awaited, reply_to)))
         self._free(response)
 
     def _reply_to(self, requester: Requester, envelope: codec.Envelope) -> str | None:
@@ -308,11 +320,13 @@ class Service:
 
         self._command(ask)
         try:
-            return answer.get(timeout=CHANGE_SECONDS)
+            reply = answer.get(timeout=CHANGE_SECONDS)
         except Empty:
             raise ManagementError(
                 INTERNAL, f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made"
             ) from None
+        self._awaited = reply.number if reply.awaited else 0
+        return reply
 
     def _poll(self, links: Sequence[Link]) -> dict[int, SeenLink]:
         """Return the worker's state of each link, by identity. Late answers are missing."""

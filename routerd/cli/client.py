@@ -82,8 +82,10 @@ class Client:
         """Return the error of a request without an answer, with what to do."""
         place = self._place
         address = f"{place.address} at {place.shown}"
-        if place.edge or place.router:
-            advice = "is there a router of that id? `routerd stat --nodes` names them all"
+        if place.edge:
+            advice = "is there an edge router of that id? `routerd stat --connections` names those of a router"
+        elif place.router:
+            advice = "`routerd stat --nodes` names all routers there; an edge router takes --edge-router"
         elif self._client.sender.link.queued:
             advice = "nobody takes requests there, as at a listener with multiTenant: give another listener with --bus"
         else:

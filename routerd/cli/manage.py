@@ -9,7 +9,7 @@ import msgspec
 
 from routerd.cli.client import NODE, Client, ClientError, Place, RefusedError, long_type
 from routerd.cli.printed import print_json
-from shm.contract.text import closest
+from routerd.config.formats.closest import closest
 
 ABOUT_NODE = (
     "get-types", "get-attributes", "get-operations", "get-annotations", "get-mgmt-nodes", "get-schema",

@@ -9,6 +9,7 @@ import click
 from routerd.cli.log import later
 from routerd.cli.printed import print_json
 from routerd.cli.restart import Found, RestartError, lives
+from routerd.log.beginnings import RELOAD
 from shm.contract.roles import Role
 from shm.memory.observer import Page, SharedView
 from shm.memory.segment import SegmentError
@@ -45,9 +46,9 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
     there = journal.lines(LINES)
     fresh = later(known, there)
     lines = [
-        (level, text.removesuffix(f" process={Role.SUPERVISOR}").removeprefix("Reload: "))
+        (level, text.removesuffix(f" process={Role.SUPERVISOR}").removeprefix(RELOAD))
         for _, level, text, *_ in fresh
-        if text.startswith("Reload: ")
+        if text.startswith(RELOAD)
     ]
     if known and len(fresh) == len(there):
         lines.insert(0, ("warning", MORE))

@@ -20,6 +20,7 @@ import psutil
 from routerd.cli.client import Client, ClientError, Place
 from routerd.cli.log import later
 from routerd.cli.printed import print_json
+from routerd.log.beginnings import ROLL_REFUSED
 from shm.contract.numbers import counted, whole
 from shm.contract.roles import Role
 from shm.contract.text import printable
@@ -31,7 +32,6 @@ from shm.memory.space import open_file, segments
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
 OVER = "All processes are new except the supervisor and the exporter, which a rolling restart keeps."
-REFUSED = "Rolling restart refused: "  # how the supervisor's log line begins
 LINES = 50  # of the supervisor's last ones, among which it is
 _CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
 
@@ -223,8 +223,8 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
 def _refusal(known: list[Line], journal: Journal) -> str | None:
     """Return why the supervisor has refused, in the words of its log; None unless it has since the `known` lines."""
     texts = [text for _, _, text, *_ in later(known, journal.lines(LINES))]
-    why = next((text for text in texts if text.startswith(REFUSED)), None)
-    return why and why.removeprefix(REFUSED).removesuffix(f" process={Role.SUPERVISOR}")
+    why = next((text for text in texts if text.startswith(ROLL_REFUSED)), None)
+    return why and why.removeprefix(ROLL_REFUSED).removesuffix(f" process={Role.SUPERVISOR}")
 
 
 def _progress(router: Found, follower: Follower, timeout: float, refusal: Callable[[], str | None]) -> Iterator[str]:

@@ -11,7 +11,8 @@ import msgspec
 from routerd.cli.blame import is_stuck
 from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.processes import Row, arena, cpus, part, pinned, remark, ring, stall
-from shm.contract.text import closest, printable
+from routerd.config.formats.closest import closest
+from shm.contract.text import printable
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -143,7 +144,7 @@ def _security(row: Row) -> str | None:
 def _user(row: Row) -> str:
     if not row.get("isAuthenticated"):
         return "no auth"
-    return str(row.get("user") or row.get("sasl"))
+    return str(row.get("user") or f"({row.get('sasl')})")  # who logs in by EXTERNAL learns no name
 
 
 ROUTER = Cell("router", _of("router"), least=6, optional=True)  # before the columns of a view, with --router all

@@ -70,13 +70,14 @@ def default_config() -> Config:
     return assemble("", check([Section("listener", block, 0, "")], []))
 
 
-def load(path: str | os.PathLike[str], router_id: str = "") -> Config:
+def load(path: str | os.PathLike[str], router_id: str = "", *, regular: bool = False) -> Config:
     """Read and check a .conf, .json or .toml file. Raises ConfigError with every mistake in it.
 
-    `router_id` is the id of a router whose file gives none; without either the router gets a random id.
+    `router_id` is the id of a router whose file gives none; without either the router gets a random id. A router that
+    runs reads a `regular` file only; one that starts may have its configuration from a pipe.
     """
     file = os.fspath(path)
-    return parse(read(file, "give a .conf, .json or .toml file"), file, router_id)
+    return parse(read(file, "give a .conf, .json or .toml file", regular=regular), file, router_id)
 
 
 def parse(text: str, file: str, router_id: str = "") -> Config:

@@ -32,7 +32,7 @@ def _directory(directory: str, place: Mistake, mistakes: list[Mistake]) -> list[
 
 def _file(file: str, mistakes: list[Mistake]) -> list[Section]:
     try:
-        text = read(file, "change its permissions")
+        text = read(file, "give a .json file that the router may read", regular=True)
     except ConfigError as error:
         mistakes.extend(error.mistakes)
         return []

@@ -8,11 +8,10 @@ import base64
 import calendar
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 from routerd.config.entities.transport import SslProfile
-from routerd.config.formats.source import Mistake
+from routerd.config.formats.source import Mistake, octets
 from routerd.config.rules.check import Checked
 from shm.contract.numbers import remaining
 
@@ -58,6 +57,11 @@ def _element(der: bytes) -> tuple[int, bytes, bytes]:
     return tag, der[at : at + length], der[at + length :]
 
 
+def expiry_of(file: str) -> float:
+    """Return when the certificate in a file ends, as `expiry` does. Raises OSError, too."""
+    return expiry(octets(file).decode("ascii", "replace"))
+
+
 def outlook(ends: float, now: float) -> tuple[str, bool]:
     """Return what a certificate that ends at a time does, in words, and whether it has expired.
 
@@ -75,7 +79,7 @@ def expiring(checked: Iterable[Checked], now: float) -> Iterator[Mistake]:
             continue
         file = at.entity.cert_file
         try:
-            said, _ = outlook(expiry(Path(file).read_text(encoding="ascii", errors="replace")), now)
+            said, _ = outlook(expiry_of(file), now)
         except (OSError, ValueError):  # other rules tell what is wrong with it
             continue
         if said:

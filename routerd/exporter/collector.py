@@ -20,6 +20,7 @@ from routerd.exporter.catalogue import Metric, number
 from routerd.exporter.observer import Observer, State
 from shm.contract.failures import failures
 from shm.contract.roles import Role, process_name
+from shm.contract.text import printable
 from shm.memory.observer import Histogram, Page
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
 from shm.statistics.board import AddressRow, Outcomes, short
@@ -44,14 +45,19 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Families:
-    """Metric families of one scrape, each created with its first sample."""
+    """Metric families of one scrape, each created with its first sample.
+
+    Label values, which may be texts of clients, are printable: whoever reads a scrape in a terminal gets no escapes.
+    """
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
 
     def add(self, metric: Metric, value: float, **labels: str) -> None:
         """Add a sample; ``labels`` are all of the metric's labels by name."""
-        self._family(metric).add_sample(metric.shown, {label: labels[label] for label in metric.labels}, value)
+        self._family(metric).add_sample(
+            metric.shown, {label: printable(labels[label]) for label in metric.labels}, value
+        )
 
     def histogram(
         self, metric: Metric, buckets: list[tuple[str, int]], total: float, exemplars: Sequence[Exemplar | None] = ()
@@ -66,6 +72,7 @@ class Families:
     def summary(self, metric: Metric, count: int, total: float, **labels: str) -> None:
         """Add a summary without quantiles: how many values there were, and their sum."""
         family = self._family(metric)
+        labels = {label: printable(text) for label, text in labels.items()}
         family.add_sample(f"{metric.name}_count", labels, count)
         family.add_sample(f"{metric.name}_sum", labels, total)
 
@@ -204,7 +211,7 @@ class Collector:
         board = self.observer.board()
         rows: dict[str, list[AddressRow]] = {}
         for row in board.addresses:
-            rows.setdefault(row.address, []).append(row)
+            rows.setdefault(printable(row.address), []).append(row)
         others = rows.pop(OTHER, [])  # a client may call an address so; a series twice would be none
         for address, same in rows.items():
             families.add(catalogue.ADDRESS_DELIVERIES, sum(row.deliveries for row in same), address=address)
@@ -268,16 +275,12 @@ class Collector:
                 families.add(catalogue.ROUTER_COST, row.cost, router=row.router, next_hop=row.next_hop)
 
     def _newest(self, families: Families) -> None:
-        for row in dict.fromkeys(self.observer.board().connections):
-            families.add(
-                catalogue.CONNECTION,
-                1,
-                process=process_name(Role.WORKER, row.worker),
-                container=row.container,
-                host=row.host,
-                role=row.role,
-                user=row.user,
-            )
+        shown = (
+            (process_name(Role.WORKER, row.worker), *map(printable, (row.container, row.host, row.role, row.user)))
+            for row in self.observer.board().connections
+        )
+        for labels in dict.fromkeys(shown):
+            families.add(catalogue.CONNECTION, 1, **dict(zip(catalogue.CONNECTION.labels, labels, strict=True)))
 
 
 def _outcomes(families: Families, address: str, rows: list[Outcomes]) -> None:

@@ -123,4 +123,4 @@ def _value(value: str | int | bool) -> AnyValue:
 
 
 def _text(octets: bytes | None) -> str:
-    return (octets or b"").decode("utf-8", "replace")
+    return (octets or b"").decode("utf-8", "backslashreplace")

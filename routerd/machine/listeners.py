@@ -14,7 +14,9 @@ from contextlib import suppress
 import msgspec
 
 from routerd.config.entities.transport import Listener
+from routerd.machine.lookups import silence, wait_for
 from routerd.machine.systemd import Passed, covers
+from workers.control.lookup import Lookup, is_address
 
 _FAMILIES = {None: socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
 _NOT_ON_THIS_MACHINE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -69,9 +71,11 @@ def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> l
     """Open the sockets of all listeners. Raises `ListenError`, and then leaves none open."""
     passed = passed or Passed()
     listening: list[Listening] = []
+    lookups = [_lookup(one) for one in listeners]
+    wait_for([one for one in lookups if one is not None])
     try:
-        for listener in listeners:
-            sockets, held = _listen(listener, passed)
+        for listener, lookup in zip(listeners, lookups, strict=True):
+            sockets, held = _listen(listener, passed, lookup)
             listening.append(Listening(listener, sockets, next(numbers), held, _handover(listener)))
     except ListenError:
         close_all(listening)
@@ -105,11 +109,18 @@ def _handover(listener: Listener) -> tuple[socket.socket, socket.socket] | None:
     return ends
 
 
-def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], int]:
+def _lookup(listener: Listener) -> Lookup | None:
+    """Begin to look up a listener's host; None for an address, or no host, which is known at once."""
+    if not listener.host or is_address(listener.host):
+        return None
+    return Lookup(listener.host, str(listener.port_number), listener.socket_address_family or "")
+
+
+def _listen(listener: Listener, passed: Passed, lookup: Lookup | None) -> tuple[list[socket.socket], int]:
     """Return a socket for each address of the host, and how many of them the service manager passed."""
     where = f"{_bracketed(listener.host) or '*'}:{listener.port}"
     port = listener.port_number
-    wanted = _addresses(listener, where)
+    wanted = _addresses(listener, where, lookup)
     sockets: list[socket.socket] = []
     for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4, too
         place = entry[0], (str(entry[1][0]), port)
@@ -137,24 +148,40 @@ def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], in
     return sockets, held
 
 
-def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamily, _Address]]:
+def _addresses(listener: Listener, where: str, lookup: Lookup | None) -> list[tuple[socket.AddressFamily, _Address]]:
+    if lookup is None:
+        family = _FAMILIES[listener.socket_address_family]
+        port, passive = listener.port_number, socket.AI_PASSIVE
+        try:
+            entries = socket.getaddrinfo(listener.host or None, port, family, socket.SOCK_STREAM, flags=passive)
+        except socket.gaierror as error:
+            raise _unknown(listener, where, error.strerror or str(error)) from error
+        found: list[tuple[socket.AddressFamily, _Address]] = [(entry[0], entry[4]) for entry in entries]
+    else:
+        found = list(lookup.addresses)
+    if lookup is not None and not found:
+        raise _unknown(listener, where, _why(listener.host, lookup))
+    return sorted(found, key=lambda a: (a[0], str(a[1])))
+
+
+def _why(host: str, lookup: Lookup) -> str:
+    """Return why a lookup has no addresses."""
+    if not lookup.done:
+        return silence()
     try:
-        found = socket.getaddrinfo(
-            listener.host or None,
-            listener.port_number,
-            _FAMILIES[listener.socket_address_family],
-            socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
-        )
-    except (socket.gaierror, UnicodeError) as error:  # the latter: the host is no name at all
-        why = error.strerror if isinstance(error, OSError) else "no name has an empty label, or one of 64 octets"
-        family = f" as {listener.socket_address_family}" if listener.socket_address_family else ""
-        raise ListenError(
-            listener,
-            f"host {listener.host!r} of {where} is not known{family} ({why}); "
-            "give an address of this machine, a name that resolves, or no host for all interfaces",
-        ) from error
-    return sorted(((entry[0], entry[4]) for entry in found), key=lambda a: (a[0], str(a[1])))
+        host.encode("idna")
+    except UnicodeError:
+        return "no name has an empty label, or one of 64 octets"
+    return lookup.error.rpartition(": ")[2]
+
+
+def _unknown(listener: Listener, where: str, why: str) -> ListenError:
+    family = f" as {listener.socket_address_family}" if listener.socket_address_family else ""
+    return ListenError(
+        listener,
+        f"host {listener.host!r} of {where} is not known{family} ({why}); "
+        "give an address of this machine, a name that resolves, or no host for all interfaces",
+    )
 
 
 def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:

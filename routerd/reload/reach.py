@@ -13,7 +13,7 @@ from typing import Final
 
 from routerd.config import Config
 from routerd.config.entities.attribute import Attribute
-from routerd.config.formats.source import words
+from routerd.config.formats.source import octets, words
 
 ROOT: Final = Path("/")
 STATE: Final = "/var/lib/routerd"
@@ -53,8 +53,7 @@ def _taken(config: Config, name: str, path: str, found: Path) -> str:
 def looks_like_log(file: Path) -> bool:
     """Whether log lines may be appended: the file is missing, empty, or begins with log lines."""
     try:
-        with file.open("rb") as there:
-            begin = there.read(_LINE_BEGINS)
+        begin = octets(file, _LINE_BEGINS)
     except FileNotFoundError:
         return True
     except OSError:

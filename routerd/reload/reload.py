@@ -13,6 +13,7 @@ import msgspec
 
 from routerd.config import Config, ConfigError, Listener, Log, load
 from routerd.config.formats.source import Mistake
+from routerd.log.beginnings import RELOAD
 from routerd.log.log import NOTICE, LogError, configure, event
 from routerd.machine.listeners import ListenError, Listening, close_all, kept_by, listen_all
 from routerd.machine.pinning import Pinning, UnknownCpuError, plan
@@ -72,7 +73,7 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
     if not old.file:
         raise RefusedError(["the router was started without a configuration file; restart it with --config"])
     try:
-        read = load(old.file, old.router.id)
+        read = load(old.file, old.router.id, regular=True)
     except ConfigError as error:
         raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
     except Exception as error:  # no file may end the router
@@ -177,25 +178,25 @@ def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> N
     close_all(leaving)
 
 
-def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], what: str = "Reload") -> None:
-    """Log a line for each change."""
+def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], begins: str = RELOAD) -> None:
+    """Log a line for each change; ``begins`` is how each begins."""
     found = reloaded.difference
     for text in found.applied:
-        event(LOGGER, NOTICE, f"{what}: {text}")
+        event(LOGGER, NOTICE, f"{begins}{text}")
     for text in reloaded.dropped:
-        event(LOGGER, logging.WARNING, f"{what}: removed what management had created: {text}")
+        event(LOGGER, logging.WARNING, f"{begins}removed what management had created: {text}")
     for text in found.restart:
-        event(LOGGER, logging.WARNING, f"{what}: {text}; it needs a restart of the router to take effect")
+        event(LOGGER, logging.WARNING, f"{begins}{text}; it needs a restart of the router to take effect")
     known = {warning.text for warning in former_warnings}
     for warning in found.effective.warnings:
         if warning.text not in known:
-            event(LOGGER, logging.WARNING, f"{what}: {warning}")
+            event(LOGGER, logging.WARNING, f"{begins}{warning}")
     if not found.applied and not found.restart:
-        event(LOGGER, NOTICE, f"{what}: nothing has changed")
+        event(LOGGER, NOTICE, f"{begins}nothing has changed")
 
 
 def tell_refused(error: RefusedError) -> None:
     """Log every reason, and that the router keeps its configuration."""
     for reason in error.reasons:
-        event(LOGGER, logging.ERROR, f"Reload: {reason}")
+        event(LOGGER, logging.ERROR, f"{RELOAD}{reason}")
     event(LOGGER, logging.ERROR, "Reload refused: the router keeps its configuration")

@@ -48,7 +48,7 @@ class Memory:
         about = recording.about
         places = about.places
         self.control = self._map(native.control_bytes(places))
-        native.format_control(self.control, places, about.arena_bytes, 1)
+        native.format_control(self.control, places, about.arena_bytes)
         self.rings = self._map(native.rings_bytes(places))
         native.format_rings(self.rings, places)
         self.arenas = [self._map(about.arena_bytes) for _ in range(places)] + [self._map(about.core_arena_bytes)]

@@ -3,10 +3,9 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from routerd.config.entities.transport import SslProfile
-from routerd.config.validity import expiry, outlook
+from routerd.config.validity import expiry_of, outlook
 from routerd.log.log import event
 from shm.contract.complaints import Complaints
 
@@ -42,7 +41,7 @@ class Certificates:
         found: list[float] = []
         for profile, file in self._files.items():
             try:
-                ends = expiry(Path(file).read_text(encoding="ascii", errors="replace"))
+                ends = expiry_of(file)
             except (OSError, ValueError):  # the process that uses the file reports what is wrong
                 continue
             found.append(ends)

@@ -10,6 +10,7 @@ import array
 import os
 import select
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -20,7 +21,7 @@ from shm.contract.control import FromChild, LogSetup, SetLogs, ToChild
 FRAGMENT = 64 * 1024  # a socket's send buffer takes several of these at the system's default size
 LARGEST = 256 * 1024 * 1024  # the router sends no larger structure: the largest set-up is a few MiB
 MOST_DESCRIPTORS = 250  # the kernel takes 253 with one packet
-SEND_SECONDS = 3.0  # a peer with a full buffer that does not read for so long counts as gone
+SEND_SECONDS = 3.0  # a peer with a full buffer that does not read a structure for so long counts as gone
 
 _DESCRIPTORS_BYTES = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
 _MORE = 1  # packets of the structure follow
@@ -57,11 +58,11 @@ class Channel(Generic[Received]):
 
     def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
         """Send a structure, and with it file descriptors: the receiver gets duplicates."""
-        data = self._encode(message)
+        data, until = self._encode(message), time.monotonic() + SEND_SECONDS
         for start in range(0, len(data), FRAGMENT):
             last = start + FRAGMENT >= len(data)
             place = (0 if last else _MORE) | (_CONTINUED if start else 0)
-            self._send_packet(bytes((place,)) + data[start : start + FRAGMENT], descriptors if last else ())
+            self._send_packet(bytes((place,)) + data[start : start + FRAGMENT], descriptors if last else (), until)
 
     def receive(self) -> Received | None:
         """Return the next structure, or None if there is none yet."""
@@ -112,7 +113,7 @@ class Channel(Generic[Received]):
         except msgspec.MsgspecError as error:
             raise ChannelClosedError(f"control socket: not a message of the router: {error}") from error
 
-    def _send_packet(self, packet: bytes, descriptors: Sequence[int]) -> None:
+    def _send_packet(self, packet: bytes, descriptors: Sequence[int], until: float) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
         while True:
             try:
@@ -120,7 +121,7 @@ class Channel(Generic[Received]):
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(self._socket, select.POLLOUT)
-                if not poll.poll(SEND_SECONDS * 1000):
+                if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
                     raise ChannelClosedError(f"control socket: not read for {SEND_SECONDS:g} s") from None
             except OSError as error:
                 raise ChannelClosedError(f"control socket: {error}") from error

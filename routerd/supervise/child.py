@@ -1,6 +1,7 @@
 """A child process from its start to its death, and the place that it fills."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -149,6 +150,12 @@ class Child:
             self.channel.close()
             self.channel = None
 
+    def is_gone(self, seconds: float) -> bool:
+        """Wait so long at most for the process to end; one that waits for a device outlives a kill."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
     def reap(self) -> Death:
         """Return the end of a process whose pidfd is readable."""
         status = self._process.wait()
@@ -171,7 +178,8 @@ class Place:
         self.reclaim_by: float | None = None  # worker: the deadline for the core to reclaim what a dead one held
         self.quiet = False  # worker: it has quiesced and waits for the next core
         self.leaving: Stopping | None = None  # worker: it leaves for good
-        self.leave_at: float | None = None  # worker: when it is told to leave
+        self.leave_at: float | None = None  # worker: when it is told to leave at the latest
+        self.answer = 0  # worker: the management request whose answer it may have to send before
         self.given_up = False  # worker: the core knows that it has no successor
         self.removed = False  # worker: the core has reclaimed what it held
         self.beats = 0  # exporter: how often it has reported that its loop turns

@@ -28,11 +28,13 @@ from routerd.supervise.restart_policy import Life
 from routerd.supervise.rolling import Rolling
 from routerd.supervise.spares import Spares
 from routerd.supervise.stopping import Phase, Stopping, order
+from routerd.supervise.watch import process_state
 from routerd.supervise.worker_slots import RECLAIM_SECONDS, WorkerSlots
 from routerd.translate.setup import Blueprint
 from shm.contract.complaints import Complaints
 from shm.contract.control import (
     Alive,
+    Answered,
     Closed,
     CoreBack,
     CoreGone,
@@ -47,6 +49,7 @@ from shm.contract.control import (
 from shm.contract.roles import Role
 
 LAST_SECONDS = 2.0  # after the end of all others, in which a recorder ends its file
+UNKILLABLE_SECONDS = 3.0  # a killed process that lives longer waits for a device
 QUIESCE_SECONDS = 3.0  # a worker quiesces in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
@@ -73,6 +76,8 @@ class Children:
         self.operational = False  # each place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
+        self._abandon_at: float | None = None  # when a stop waits no longer for processes that do not die
+        self._abandoned = False
         self.rolling: Rolling | None = None
         self._odd = Complaints()
 
@@ -96,7 +101,7 @@ class Children:
 
     @property
     def empty(self) -> bool:
-        return all(place.child is None for place in [*self.places, self.recorder])
+        return self._abandoned or all(place.child is None for place in [*self.places, self.recorder])
 
     def step(self, now: float) -> None:
         """Do what is due now."""
@@ -106,6 +111,8 @@ class Children:
         if self.stopping is not None:
             while phase := self.stopping.step(now):
                 self._tell(phase, now)
+            if self._abandon_at is not None and now >= self._abandon_at:
+                self._abandon()
             return
         self._slots.step(now)
         if self.rolling is not None and self.rolling.step(now):
@@ -124,7 +131,7 @@ class Children:
         """Return when `step` has something to do, if nothing happens before."""
         times = [child.kill_at for child in self._children()]
         if self.stopping is not None:
-            times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
+            times.append(self._abandon_at if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
         else:
             times += [worker.reclaim_by for worker in self.workers]
             times += [self.rolling.deadline if self.rolling else None, self._slots.deadline]
@@ -151,31 +158,40 @@ class Children:
         self.rolling = Rolling(self.core, self.workers, self.recorder, grace, self._memory.wake_core)
         return True
 
-    def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0) -> None:
+    def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0, answer: int = 0) -> None:
         """Set up children by this blueprint from now on, and send the living ones what is new.
 
-        With ``pinning`` the number of workers becomes that of its CPU lists.
+        With ``pinning`` the number of workers becomes that of its CPU lists; those that it removes stay until the
+        management request ``answer`` is answered.
         """
         if pinning is not None:
-            self._place(blueprint, pinning, now)
+            self._place(blueprint, pinning, now, answer)
         before, self._blueprint = self._blueprint, blueprint
         for place in [*self.places, self.exporter, self.recorder]:
             if place.child is not None:
                 for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
-        if not blueprint.records and before.records:
+        if before.records and not blueprint.records:
             if self.recorder.child is not None:
                 self.recorder.end_file(now)
-            else:
-                self._memory.recorder_gone()
+            self._miss_no_recorder()
 
-    def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
+    def _miss_no_recorder(self) -> None:
+        """If none is there and none is wanted, show that none is missing; a killed one has not said so."""
+        if self.recorder.child is None and not self._blueprint.records:
+            self._memory.recorder_gone()
+
+    def answer_awaited(self, answer: int) -> bool:
+        """Whether a worker stays until this management request is answered."""
+        return any(worker.leave_at is not None and worker.answer == answer for worker in self.workers)
+
+    def _place(self, blueprint: Blueprint, pinning: Pinning, now: float, answer: int) -> None:
         if self.core.cpus != pinning.core:
             self.core.cpus = pinning.core
             if self.core.child is not None:
                 repin(self.core.child.pid, pinning.core)
-        self._slots.want(pinning.workers, blueprint.router.stop_grace_seconds, now)
+        self._slots.want(pinning.workers, blueprint.router.stop_grace_seconds, now, answer)
 
     def said(self, place: Place, message: FromChild, now: float) -> None:
         """Act on a child's report."""
@@ -200,6 +216,8 @@ class Children:
                 pass
             case Closed() if self._answered(place, Phase.CLOSING):
                 pass
+            case Answered(number) if place is self.core:
+                self._slots.answered(number, now)
             case Fatal():
                 pass  # it is part of the death report
             case _:
@@ -250,17 +268,29 @@ class Children:
         )
         if place.role == Role.WORKER:
             self._worker_died(place, now)
-        elif place is self.recorder and not self._blueprint.records:
-            self._memory.recorder_gone()  # a killed one has not said so, and no successor will
+        elif place is self.recorder:
+            self._miss_no_recorder()
 
     def end(self) -> None:
         """Kill and reap all children that are left when the supervisor exits."""
         for place in self.everybody:
             if place.child is not None:
                 place.child.kill("the supervisor exits")
-                place.child.reap()
+                if place.child.is_gone(0.0 if self._abandoned else UNKILLABLE_SECONDS):
+                    place.child.reap()
                 place.child = None
         self._keeper.end()
+
+    def _abandon(self) -> None:
+        """Wait no longer for processes that do not die."""
+        self._abandon_at, self._abandoned = None, True
+        for place in [*self.places, self.recorder]:
+            if place.child is not None:
+                text = (
+                    f"{place.name} does not die, and the router ends without it; look for a disk that does not answer"
+                )
+                state = process_state(place.child.pid)
+                event(LOGGER, logging.ERROR, text, pid=place.child.pid, state=state)
 
     def _next(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:
@@ -274,6 +304,7 @@ class Children:
         if self.stopping is not None:
             return
         self._orphaned = True
+        self._slots.answered(None, now)
         for worker in self.workers:
             worker.reclaim_by = None
             worker.quiet = False
@@ -364,6 +395,8 @@ class Children:
 
     def _tell(self, phase: Phase, now: float) -> None:
         event(LOGGER, NOTICE, f"Stopping: {phase.value}")
+        if phase is Phase.KILLING:
+            self._abandon_at = now + LAST_SECONDS + UNKILLABLE_SECONDS
         for place in self.everybody:
             if place.child is None:
                 continue

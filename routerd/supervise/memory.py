@@ -6,6 +6,7 @@ import time
 from mmap import mmap
 from typing import Final
 
+from routerd.log.log import event
 from routerd.machine.allowance import memory_limit, too_little
 from shm.contract.failures import failures
 from shm.contract.roles import Role
@@ -104,7 +105,8 @@ class SharedMemory:
 
     def set_workers(self, count: int) -> None:
         """Publish the number of workers."""
-        self._segments.set_workers(count)
+        for error in self._segments.set_workers(count):
+            event(LOGGER, logging.WARNING, f"{error}: the router could end at the core's death, when it clears them")
 
     def empty(self, index: int) -> None:
         """Return the memory of an arena without an owner to the system, except blocks that others still read."""

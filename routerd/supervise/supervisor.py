@@ -20,6 +20,7 @@ from routerd.config import Config
 from routerd.config.entities.router import MAX_WORKERS
 from routerd.config.entities.transport import SslProfile
 from routerd.config.formats.source import Mistake
+from routerd.log.beginnings import RELOAD, ROLL_REFUSED
 from routerd.log.journald import STDOUT, for_stderr, is_journal
 from routerd.log.log import NOTICE, configure, event, keep_in
 from routerd.machine.descriptors import TooFewError, claim_standard_streams, raise_limit
@@ -310,7 +311,7 @@ class Supervisor:
         if self._announced:
             self._manager.reloading()
         try:
-            self._apply(reload(self._config, self._listening, self._passed))
+            self._apply(reload(self._config, self._listening, self._passed), RELOAD)
         except RefusedError as error:
             tell_refused(error)
             self._note = "the last reload was refused; the log says why"
@@ -330,7 +331,8 @@ class Supervisor:
         what = f"Management: {request.operation} {request.kind}"
         try:
             new = changed(self._config, request, self._identities)
-            self._apply(prepare(self._config, new.config, self._listening, passed=self._passed), what)
+            prepared = prepare(self._config, new.config, self._listening, passed=self._passed)
+            self._apply(prepared, f"{what}: ", request.number)
         except (ChangeError, *CANNOT) as error:
             event(LOGGER, NOTICE, f"{what} refused: {error}")
             status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
@@ -342,9 +344,10 @@ class Supervisor:
         if new.entity is not None:
             identities = named(self._config, self._identities)
             identity = identities[self._config.checked.index(new.entity)]
-        return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity)
+        awaited = self._children.answer_awaited(request.number)
+        return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity, awaited)
 
-    def _apply(self, reloaded: Reloaded, what: str = "Reload") -> None:
+    def _apply(self, reloaded: Reloaded, begins: str, answer: int = 0) -> None:
         warnings, self._config = self._config.warnings, reloaded.difference.effective
         self._listening[:] = reloaded.listening
         before = self._blueprint
@@ -352,17 +355,17 @@ class Supervisor:
             self._config, before.version, reloaded.listening, before.doorbells, self._identities, before.connecting
         )
         self._certificates.set(self._blueprint.profiles)
-        self._children.change(self._blueprint, reloaded.pinning, self._clock())
+        self._children.change(self._blueprint, reloaded.pinning, self._clock(), answer)
         retire(reloaded.retired, reloaded.listening)
-        tell(reloaded, warnings, what)
+        tell(reloaded, warnings, begins)
 
     def _roll(self) -> None:
         if why := unusable(self._config.listeners, self._blueprint.profiles):
-            event(LOGGER, logging.ERROR, f"Rolling restart refused: {why}")
+            event(LOGGER, logging.ERROR, f"{ROLL_REFUSED}{why}")
         elif self._children.roll(self._config.router.stop_grace_seconds):
             event(LOGGER, NOTICE, "Rolling restart: workers, core and recorder are replaced one at a time")
         else:
-            event(LOGGER, logging.WARNING, "Rolling restart refused: one is in progress, or the router stops")
+            event(LOGGER, logging.WARNING, f"{ROLL_REFUSED}one is in progress, or the router stops")
 
     def _stop(self) -> None:
         self._children.stop(self._clock(), self._config.router.stop_grace_seconds)

@@ -3,6 +3,7 @@
     wanted, no place --place, WorkerAdded--> vacant --...--> serving    (in routerd.supervise.children)
     serving --not wanted--> leaving --its process is gone--> told the core --WorkerReclaimed--> no place
 
+Who removes a worker by management may be connected to it: the worker begins to leave when the answer is on its way.
 Places have numbers from 0 without a gap: the last ones are added last and removed first. A worker that leaves
 goes through the phases of a stop alone (routerd.supervise.stopping): it accepts no clients, lets deliveries
 settle, closes its connections, exits. Its clients reconnect to the other workers. Prohibited: to fill a place
@@ -20,7 +21,7 @@ from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
 from shm.contract.numbers import counted
 from shm.contract.roles import Role
 
-PAUSE = 1.0  # seconds until a worker begins to leave: the client that asked for it gets its answer first
+ANSWER_SECONDS = 5.0  # a worker that its own client removes stays so long if the client does not take the answer
 RECLAIM_SECONDS = 30.0  # the core needs milliseconds; longer is a hang
 REMOVED = CloseConnections("this worker of the router is removed; connect again")
 
@@ -47,12 +48,16 @@ class WorkerSlots:
         self._counted = counted
         self._emptied = emptied
         self._wake_core = wake_core
+        self._grace = 0.0
         self._former: dict[int, int] = {}  # last generations of removed places, by index
         self.workers = [Place(Role.WORKER, i, its) for i, its in enumerate(cpus)]
 
-    def want(self, cpus: Sequence[list[int]], grace: float, now: float) -> None:
-        """Add or remove workers until each list of CPUs has one; removed ones have ``grace`` seconds to settle."""
-        self._cpus = list(cpus)
+    def want(self, cpus: Sequence[list[int]], grace: float, now: float, answer: int = 0) -> None:
+        """Add or remove workers until each list of CPUs has one; removed ones have ``grace`` seconds to settle.
+
+        They begin to leave when the management request ``answer`` is `answered`; 0: at once.
+        """
+        self._cpus, self._grace = list(cpus), grace
         for worker, its in zip(self.workers, cpus, strict=False):
             if worker.cpus != its:
                 worker.cpus = its
@@ -61,8 +66,14 @@ class WorkerSlots:
         for worker in self.workers[len(cpus) :]:
             if worker.leaving is None:
                 event(LOGGER, NOTICE, f"{worker.name} leaves: the router is to have {counted(len(cpus), 'worker')}")
-                worker.leaving = Stopping(now + PAUSE, grace, {worker.index})
-                worker.leave_at = now + PAUSE
+                worker.leaving = Stopping(now, grace, {worker.index})
+                worker.answer, worker.leave_at = answer, now + (ANSWER_SECONDS if answer else 0.0)
+
+    def answered(self, answer: int | None, now: float) -> None:
+        """Let workers leave that have waited for this answer, or, for None, for any: the core is dead."""
+        for worker in self.workers:
+            if worker.leave_at is not None and answer in (worker.answer, None):
+                worker.leave_at = now
 
     def step(self, now: float) -> None:
         """Do what is due now."""
@@ -110,6 +121,7 @@ class WorkerSlots:
         if worker.child is not None and worker.leave_at is not None:
             if now >= worker.leave_at:
                 worker.leave_at = None
+                worker.leaving = Stopping(now, self._grace, {worker.index})
                 worker.child.send(order(Phase.DRAINING))
         elif worker.child is not None:
             while phase := leaving.step(now):

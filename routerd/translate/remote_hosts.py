@@ -1,24 +1,22 @@
 """The addresses that `remoteHosts` of a policy allow; it looks up names.
 
-The supervisor waits for the resolver and does nothing else meanwhile: it does not feed the service manager's watchdog
-either, which would end the router. So all names are looked up at the same time, for a bounded time. A name is looked up
-once until a reload: a change by management waits only for names that are new.
+All names are looked up at the same time, for a bounded time (routerd.machine.lookups). A name is looked up once until
+a reload: a change by management waits only for names that are new. A name that has no answer then keeps the addresses
+that it had.
 """
 
-import time
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from workers.control.lookup import POLL_SECONDS, Lookup, is_address
-
-LOOKUP_SECONDS: Final = 12.0  # two silent name servers take a resolver 10; the watchdog waits for 30
-SILENT: Final = "host {} is not known: the resolver has not answered for {:g} s; reload when it does"
+from routerd.machine.lookups import silence, wait_for
+from workers.control.lookup import Lookup, is_address
 
 _known: dict[str, "Found"] = {}  # by name
+_former: dict[str, "Found"] = {}  # what was known before the last reload
 
 
 class Found(NamedTuple):
-    """The ranges of a host, first and last address of each, or why there are none."""
+    """The ranges of a host, first and last address of each, and why there are none or only former ones."""
 
     ranges: tuple[tuple[str, str], ...]
     why: str = ""
@@ -26,17 +24,17 @@ class Found(NamedTuple):
 
 def forget() -> None:
     """Have all names looked up again: they may have other addresses now, or some at last."""
+    _former.update(_known)
     _known.clear()
 
 
 def look_up(hosts: Iterable[str]) -> dict[str, Found]:
-    """Return what hosts stand for: addresses, ranges ``first-last``, and names."""
+    """Return what hosts stand for: addresses, ranges ``first-last``, and names. No others are wanted."""
     found = {host: _written(host) for host in hosts}
     asked = {host: Lookup(host, "0") for host, there in found.items() if there is None and host not in _known}
-    end = time.monotonic() + LOOKUP_SECONDS
-    while not all(one.done for one in asked.values()) and time.monotonic() < end:
-        time.sleep(POLL_SECONDS)
+    wait_for(asked.values())
     _known.update({host: _answer(host, one) for host, one in asked.items()})
+    _former.clear()
     return {host: _known[host] if there is None else there for host, there in found.items()}
 
 
@@ -48,7 +46,9 @@ def _written(host: str) -> Found | None:
 
 
 def _answer(host: str, lookup: Lookup) -> Found:
-    if not lookup.done:
-        return Found((), SILENT.format(host, LOOKUP_SECONDS))
+    if not lookup.done or not lookup.answered:
+        former = _former.get(host, Found(()))
+        silent = f"host {host} is not known: {silence()}; reload when it does"
+        return Found(former.ranges, lookup.error if lookup.done else silent)
     addresses = sorted({str(address[0]) for _, address in lookup.addresses})
     return Found(tuple((address, address) for address in addresses), lookup.error)

@@ -122,6 +122,8 @@ def _hosts(name: str, group: UserGroup, vhost: Vhost, known: Mapping[str, Found]
         hosts += known[host].ranges
         if why := known[host].why:
             where = f"vhost {vhost.hostname!r} group {name!r}" + (f" (line {group.line})" if group.line else "")
-            text = "%s remoteHosts: %s; it lets nobody in: give an address, or mend the name"
-            LOGGER.warning(text, where, why)
+            what = "it lets nobody in: give an address, or mend the name"
+            if known[host].ranges:
+                what = "the addresses that it had before stay allowed"
+            LOGGER.warning("%s remoteHosts: %s; %s", where, why, what)
     return hosts

@@ -298,13 +298,14 @@ class ChangeReply(msgspec.Struct, tag=True, frozen=True):
 
     ``status`` is that of AMQP Management: 201, 200 and 204 report success. ``text`` gives the reason of a
     failure, or a remark. A ``ChangeManagement`` with the new entities comes before, in which the entity has
-    this ``identity``.
+    this ``identity``. If ``awaited``, a worker waits for ``Answered`` before it leaves.
     """
 
     number: int
     status: int
     text: str = ""
     identity: str = ""
+    awaited: bool = False
 
 
 class Exit(msgspec.Struct, tag=True, frozen=True):
@@ -392,6 +393,12 @@ class ChangeRequest(msgspec.Struct, tag=True, frozen=True):
     attributes: dict[str, Any] = {}
 
 
+class Answered(msgspec.Struct, tag=True, frozen=True):
+    """From the core, after a ``ChangeReply`` that is awaited: the client's worker has sent it the answer."""
+
+    number: int
+
+
 class Fatal(msgspec.Struct, tag=True, frozen=True):
     """From a child that cannot serve: what happened and what to do; the supervisor logs it as the reason."""
 
@@ -405,4 +412,4 @@ ToChild = (
     | SetManagement | ChangeManagement | ChangeReply
     | WorkerGone | WorkerAdded | CoreGone | CoreBack
 )  # fmt: skip
-FromChild = Ready | Alive | WorkerReclaimed | Drained | Closed | Quiesced | ChangeRequest | Fatal
+FromChild = Ready | Alive | WorkerReclaimed | Drained | Closed | Quiesced | ChangeRequest | Answered | Fatal

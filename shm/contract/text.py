@@ -1,7 +1,6 @@
 """Printable forms of texts from outside, for logs, answers and terminals."""
 
 import sys
-from collections.abc import Iterable
 from typing import Final
 
 REASON_CHARACTERS: Final = 500  # of an exception's text, which may contain what a peer sent
@@ -31,12 +30,3 @@ def reason(error: BaseException) -> str:
     except ValueError:  # such as for a number of thousands of digits
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like ``name``, ignoring case."""
-    import difflib  # noqa: PLC0415  all processes have this module, and only who has found a mistake needs that one
-
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower()[:100], by_lower, n=1, cutoff=0.65)
-    return by_lower[found[0]] if found else None

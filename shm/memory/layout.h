@@ -48,7 +48,6 @@ typedef struct {               /* the first bytes of the control segment; all bu
     uint32_t places;
     uint32_t version;
     uint32_t ring_capacity;
-    uint32_t supervisor;       /* pid */
     uint64_t arena_bytes;      /* size of each worker's arena segment */
     _Atomic uint32_t workers;  /* the number of filled places, from the first; only the supervisor changes it */
     _Atomic uint32_t connections;  /* the number of the router's last connection */
@@ -127,13 +126,12 @@ static inline void layout_arena_split(size_t bytes, uint32_t *small_count, uint3
 
 /* ---- the supervisor formats, the children check ---- */
 
-static inline void layout_format_control(void *base, uint32_t places, uint64_t arena_bytes_each, uint32_t supervisor)
+static inline void layout_format_control(void *base, uint32_t places, uint64_t arena_bytes_each)
 {
     layout_control *c = (layout_control *) base;
     c->places = places;
     c->version = LAYOUT_VERSION;
     c->ring_capacity = LAYOUT_RING_CAPACITY;
-    c->supervisor = supervisor;
     c->arena_bytes = arena_bytes_each;
     layout_set_workers(c, places, places);
     for (uint32_t slot = 0; slot < places + LAYOUT_OTHERS; slot++)
@@ -146,6 +144,16 @@ static inline void layout_format_rings(void *base, uint32_t places)
     for (uint32_t i = 0; i < places; i++) {
         ring_format((routerd_ring *) ((uint8_t *) base + layout_action_ring(i)), LAYOUT_RING_CAPACITY);
         ring_format((routerd_ring *) ((uint8_t *) base + layout_work_ring(i)), LAYOUT_RING_CAPACITY);
+    }
+}
+
+/* Writes capacities again that a process has damaged: those that use a ring have a copy, and a later one could not
+ * attach.  An index that its dead producer has damaged is the core's to mend. */
+static inline void layout_mend_rings(void *base, uint32_t places)
+{
+    for (uint32_t i = 0; i < 2 * places; i++) {
+        routerd_ring *ring = (routerd_ring *) ((uint8_t *) base + i * layout_ring_stride());
+        if (!layout_ring_valid(ring)) ring->capacity = LAYOUT_RING_CAPACITY;
     }
 }
 

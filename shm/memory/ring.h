@@ -157,12 +157,12 @@ static inline bool ring_pending(const routerd_consumer *c)
     return ahead != 0 && ahead <= c->capacity;
 }
 
-/* The number of published records that wait, for observers; 0 for a broken index. */
-static inline uint64_t ring_waiting(const routerd_ring *ring)
+/* The number of published records that wait, for observers, who know the capacity; 0 for a broken index. */
+static inline uint64_t ring_waiting(const routerd_ring *ring, uint64_t capacity)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t waiting = atomic_load_explicit(&ring->head, memory_order_relaxed) - tail;
-    return waiting <= ring->capacity ? waiting : 0;
+    return waiting <= capacity ? waiting : 0;
 }
 
 /* Drops what a dead consumer has not read; the producer calls this on its behalf. */

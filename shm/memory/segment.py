@@ -61,14 +61,21 @@ class Segments:
     def workers(self) -> int:
         return self.counts()[0]
 
-    def set_workers(self, workers: int) -> None:
-        """Set the number of workers; only the process that created the segments may do so."""
+    def set_workers(self, workers: int) -> list[SegmentError]:
+        """Set the number of workers and return what there was no room for.
+
+        Only the process that created the segments may do so. Who asks for more workers has checked that there is room.
+        """
         before, most = self._filled
+        errors = []
         for place in range(before, workers):
-            with contextlib.suppress(SegmentError):  # who asked for more workers has checked that there is room
+            try:
                 back_marks(self, place)
+            except SegmentError as error:
+                errors.append(error)
         self._filled = workers, max(workers, most)
         native.set_workers(self.control, *self._filled)
+        return errors
 
     def counts(self) -> tuple[int, int]:
         """Return the number of workers and its maximum since the router's start."""
@@ -152,7 +159,7 @@ class Segments:
         arena_bytes = len(self._maps["arena-0"])
         there = native.check_control(self.control) is None
         if not there or native.control_header(self.control) != (self.places, arena_bytes):
-            native.format_control(self.control, self.places, arena_bytes, os.getpid())
+            native.format_control(self.control, self.places, arena_bytes)
         if native.workers(self.control) != self._filled:
             native.set_workers(self.control, *self._filled)
 
@@ -162,11 +169,12 @@ class Segments:
         return worker
 
     def mend(self) -> None:
-        """Write again what says where everything is, but for the rings, before a process attaches.
+        """Write again what says where everything is before a process attaches; the records in rings stay.
 
         One that went mad may have damaged it, and no later one could attach.
         """
         self._format()
+        native.mend_rings(self.rings, self.places)
         native.format_telemetry(self.flow, self._started)
         for arena in self.arenas:
             native.format_arena_segment(arena)
@@ -258,7 +266,7 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
             segments._maps[f"arena-{i}"] = _create_segment(segments.names.arena(i), size)
             native.format_arena_segment(segments._maps[f"arena-{i}"])
         segments._semaphore = _create_semaphore(segments.names.semaphore)
-        native.format_control(control, places, arena_mib * MIB, os.getpid())
+        native.format_control(control, places, arena_mib * MIB)
         segments._filled = workers, workers
         native.set_workers(control, *segments._filled)
         back_supervisor(segments)

@@ -17,7 +17,7 @@ class Memory:
     ) -> None:
         self.workers = workers
         self.control = mmap.mmap(-1, contract.control_bytes(workers))
-        contract.format_control(self.control, workers, arena_bytes, 1)
+        contract.format_control(self.control, workers, arena_bytes)
         self.capacity = capacity
         self.rings = mmap.mmap(-1, contract.rings_bytes(workers))
         self.flight: mmap.mmap | None = None

@@ -31,7 +31,7 @@ static void world_share(worker_world *w, pump *p, size_t arena)
 {
     w->control = world_memory(layout_control_bytes(1));
     w->rings = world_memory(layout_rings_bytes(1));
-    layout_format_control(w->control, 1, arena, 1);
+    layout_format_control(w->control, 1, arena);
     layout_format_rings(w->rings, 1);
     for (uint32_t i = 0; i < 2; i++) {
         w->arenas[i] = world_memory(arena);

@@ -17,6 +17,7 @@ _FAMILIES: Final = {"": socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket
 class Lookup:
     """The lookup of one host; once it is ``done`` it has ``addresses`` or, if there are none, an ``error``.
 
+    It is ``answered`` once the name service has said something: that there is no such host, too.
     A thread of its own looks up a name and may take as long as the name service. An IP address needs none.
     """
 
@@ -24,10 +25,10 @@ class Lookup:
         self._asked = host, port, _FAMILIES[family]
         self.addresses: list[Address] = []
         self.error = ""
-        self.done = False
+        self.done = self.answered = False
         self._find(socket.AI_NUMERICHOST)
         if not self.addresses:
-            self.done, self.error = False, ""
+            self.done, self.answered, self.error = False, False, ""
             if start_thread("lookup", self._find) is None:
                 self.done, self.error = True, f"host {host} cannot be looked up: there is no thread for it; {NO_THREAD}"
 
@@ -36,9 +37,11 @@ class Lookup:
         try:
             found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=flags)
             self.addresses = [(entry[0], entry[4]) for entry in found]
+            self.answered = True
         except Exception as error:  # the caller waits for a result
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.error = f"host {host} is not known: {why}"
+            self.answered = isinstance(error, OSError) and error.errno != socket.EAI_AGAIN
             if not isinstance(error, OSError | ValueError):
                 failures.tell(f"looking up {host}", error, "it is tried again")
         self.done = True

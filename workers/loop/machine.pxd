@@ -257,7 +257,7 @@ cdef extern from "workers/loop/api.h" nogil:
     void stats_add(stats_page *, uint32_t, uint64_t)
     void pump_run(native_pump *, int64_t)
     int64_t clock_ns()
-    size_t LAYOUT_CORE_DOORBELL
+    size_t LAYOUT_CORE_DOORBELL, LAYOUT_CORE_ARENA_BYTES
     size_t layout_worker_doorbell(uint32_t)
     size_t layout_stats(uint32_t)
     ctypedef struct layout_control

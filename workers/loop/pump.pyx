@@ -18,7 +18,6 @@ from workers.loop.machine cimport *
 from workers.source_routes.routes cimport *
 
 cdef enum:
-    PAYLOAD_LIMIT = 4 << 20   # the core's arena has no room for more
     VALUE_DEPTH = 8           # nesting of lists and maps in a peer's properties
 
 include "../amqp/values.pxi"
@@ -227,7 +226,7 @@ cdef class Pump(AnnotatingPump):
 
     cdef bytes payload(self, const routerd_record *r):
         cdef uint64_t size = payload_size(&self.p, r.arena, r.block)
-        if size > PAYLOAD_LIMIT:
+        if size > LAYOUT_CORE_ARENA_BYTES:
             return None
         cdef bytes out = PyBytes_FromStringAndSize(NULL, size)
         return out if payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, size) == <ssize_t> size else None

@@ -7,12 +7,16 @@ from routerd.config.entities.attribute import Entity, State, about
 MAX_FRAME = 1 << 30
 SOURCE_LENGTH = 63  # octets of a source, host:port, in RMR's header
 HOST_LENGTH = SOURCE_LENGTH - len(":65535")
+LONGEST_ADDRESS = 877  # octets: workers have room for it with the longest router id and a connection's number
 
 
 class RouteTable(Entity, frozen=True, kw_only=True, tag="routeTable"):
     """A routeTable says where messages with a message type, a subscription id and an MEID go."""
 
-    address: Annotated[str, about("Address to which senders send for this table.", default="name")] | None = None
+    address: (
+        Annotated[str, about("Address to which senders send for this table, at most 877 octets.", default="name")]
+        | None
+    ) = None
     seed: Annotated[str, about(
         "File with the first table and MEID map.", kind="path",
         default="RMR_SEED_RT of the environment for the first table, else none", update=True

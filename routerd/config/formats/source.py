@@ -1,6 +1,9 @@
 """The output of every parser: sections of settings with their lines, and mistakes."""
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -117,14 +120,40 @@ def cause(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
+IRREGULAR: Final = "it is no regular file, and a reader of others may wait for ever"
 MOST_OCTETS: Final = 16 << 20  # of a file; the longest configurations have a few MiB
 
 
-def read(file: str, advice: str) -> str:
-    """Return the text of a file. Raises ConfigError, with advice for a file that cannot be opened."""
+def octets(file: str | os.PathLike[str], most: int = MOST_OCTETS) -> bytes:
+    """Return the first ``most`` octets of a regular file.
+
+    Raises OSError, also for a pipe or a device: whoever reads that may wait for ever.
+    """
+    with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+        if not is_regular(opened.fileno()):
+            raise OSError(errno.EINVAL, IRREGULAR)
+        return opened.read(most)
+
+
+def is_regular(file: str | int) -> bool:
+    """Whether a file exists, is no pipe, device, socket or directory, and so has an end."""
     try:
-        with Path(file).open("rb") as opened:
-            data = opened.read(MOST_OCTETS + 1)  # a device such as /dev/zero has no end
+        return stat.S_ISREG(os.stat(file).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def read(file: str, advice: str, *, regular: bool = False) -> str:
+    """Return the text of a file, which must be ``regular`` where a running router reads it.
+
+    Raises ConfigError, with advice for a file that cannot be opened.
+    """
+    try:
+        if regular:
+            data = octets(file, MOST_OCTETS + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                data = opened.read(MOST_OCTETS + 1)  # a device such as /dev/zero has no end
         if len(data) > MOST_OCTETS:
             text = f"it is longer than {MOST_OCTETS >> 20} MiB, so it is no configuration; {advice}"
             raise ConfigError([Mistake(file, 0, text)])

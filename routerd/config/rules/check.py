@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from routerd.config.entities.attribute import Attribute, Entity
 from routerd.config.entities.schema import ENTITY_TYPES, USER_GROUP, VHOST, EntityType, entity_type
+from routerd.config.formats.closest import closest
 from routerd.config.formats.source import Block, Mistake, Section, Setting, camel_case, shown
 from routerd.config.rules.values import WrongValueError, convert, expected
-from shm.contract.text import closest
 
 E = TypeVar("E", bound=Entity)
 

@@ -12,13 +12,13 @@ from routerd.config.entities.attribute import Entity
 from routerd.config.entities.router import Log, Router
 from routerd.config.entities.routing import Address, AutoLink, Binding, Exchange, LinkRoute
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
+from routerd.config.formats.closest import closest
 from routerd.config.formats.source import Mistake, shown, words
 from routerd.config.rules.check import Checked, each
 from routerd.config.rules.exchanges import check_exchanges
 from routerd.config.rules.values import usable_cpus
 from routerd.log.output import READ_ONLY_ADVICE
 from routerd.machine.pinning import ranges
-from shm.contract.text import closest
 from workers.control.message_log import COMPONENTS, components
 
 MAX_ID_BYTES = 127

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 
 from core.rmr.tables.fields import is_endpoint
-from routerd.config.entities.route_tables import SOURCE_LENGTH, RouteTable
-from routerd.config.formats.source import Mistake, listed, shown
+from routerd.config.entities.route_tables import LONGEST_ADDRESS, SOURCE_LENGTH, RouteTable
+from routerd.config.formats.source import Mistake, is_regular, listed, shown
 from routerd.config.rules.check import Checked, each
 
 
@@ -25,14 +25,20 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
     first = seen.setdefault(address, at)
     if first is not at:
         yield at.mistake("address", f"{shown(address)} is the address of the table {first.where(at)}; give another")
+    if len(address.encode()) > LONGEST_ADDRESS:
+        attribute = "address" if table.address else "name"
+        text = f"{shown(address)} has more than {LONGEST_ADDRESS} octets, so RMR connections have no room for theirs"
+        yield at.mistake(attribute, f"{text}, which begin so; give a shorter one")
     if address.endswith("/"):
         yield at.mistake("address", f"{shown(address)} ends with /; endpoints' addresses go on there")
     if table.manager is not None and not is_endpoint(table.manager):
         yield at.mistake("manager", f"{shown(table.manager)} is not host:port; give one such as routemgr:4561")
     yield from _exchange(at, table)
-    if table.seed is not None and not os.access(table.seed, os.R_OK):
-        text = "is a directory" if os.path.isdir(table.seed) else "cannot be read"
-        yield at.mistake("seed", f"{shown(table.seed)} {text}; give a file with a route table")
+    seed = table.seed
+    if seed is not None and not (os.access(seed, os.R_OK) and is_regular(seed)):
+        there = "is no regular file" if os.path.exists(seed) and not is_regular(seed) else "cannot be read"
+        text = "is a directory" if os.path.isdir(seed) else there
+        yield at.mistake("seed", f"{shown(seed)} {text}; give a file with a route table")
 
 
 def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:

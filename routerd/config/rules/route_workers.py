@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from routerd.config.entities.attribute import Entity
 from routerd.config.entities.source_routes import RouteWorker, SourceRoutes
 from routerd.config.entities.transport import Connector, Listener
+from routerd.config.formats.closest import closest
 from routerd.config.formats.source import Mistake, listed, shown
 from routerd.config.rules.check import Checked
 from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_address, parse_route
 from shm.contract.scope_pattern import compile_scope_pattern
-from shm.contract.text import closest
 
 
 class _Takes(NamedTuple):

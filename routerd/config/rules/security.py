@@ -10,9 +10,9 @@ import msgspec
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
-from routerd.config.formats.source import Block, Mistake, camel_case, shown, words
+from routerd.config.formats.closest import closest
+from routerd.config.formats.source import IRREGULAR, Block, Mistake, camel_case, is_regular, shown, words
 from routerd.config.rules.check import Checked, each
-from shm.contract.text import closest
 from workers.control.cyrus import configuration
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
@@ -85,7 +85,22 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
     elif old := [name for name in PROTOCOLS[:2] if name in words(tls.protocols.replace(";", " "))]:
         text = f"{old[0]} is broken and prohibited (RFC 8996); leave it out unless a peer has nothing newer"
         yield at.mistake("protocols", text, warning=True)
-    yield from (at.mistake(attribute, fault) for attribute, fault in faults(tls))
+    named = {
+        "certFile": tls.cert_file,
+        "privateKeyFile": tls.private_key_file,
+        "caCertFile": tls.ca_cert_file,
+        "uidNameMappingFile": tls.uid_name_mapping_file,
+        "password": tls.password.removeprefix("file:") if tls.password.startswith("file:") else "",
+    }
+    if irregular := {name: file for name, file in named.items() if _is_endless(file)}:
+        yield from (at.mistake(name, f"{file}: {IRREGULAR}; give a file") for name, file in irregular.items())
+    else:
+        yield from (at.mistake(attribute, fault) for attribute, fault in faults(tls))
+
+
+def _is_endless(file: str) -> bool:
+    """Whether a file is a pipe, device or socket: a process that reads it may hang."""
+    return os.path.exists(file) and not os.path.isdir(file) and not is_regular(file)
 
 
 def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Iterator[Mistake]:
@@ -98,9 +113,9 @@ def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Itera
 
 
 def _trusted_certs(at: Checked, listener: Listener) -> Iterator[Mistake]:
-    if listener.trusted_certs_file and not os.access(listener.trusted_certs_file, os.R_OK):
-        text = f"{listener.trusted_certs_file} cannot be read; give a file of certificates"
-        yield at.mistake("trustedCertsFile", text)
+    file = listener.trusted_certs_file
+    if file and (_is_endless(file) or not os.access(file, os.R_OK)):
+        yield at.mistake("trustedCertsFile", f"{file} cannot be read; give a file of certificates")
 
 
 def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 from routerd.config.entities.attribute import Attribute, Kind
 from routerd.config.entities.transport import SERVICE_PORTS, port_number
+from routerd.config.formats.closest import closest
 from routerd.config.formats.source import Array, Block, Value, plain, shown
 from routerd.log.log import LEVELS, parse_enable
 from routerd.machine.allowance import cpu_limit
-from shm.contract.text import closest
 
 TRUE = ("yes", "true", "on")
 FALSE = ("no", "false", "off")

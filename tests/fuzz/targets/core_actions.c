@@ -269,7 +269,7 @@ static void segments_open(void)
         segments.flight = (uint8_t *) segment(flight_bytes(FLIGHT_LEAST));
     }
     memset(segments.control, 0, layout_control_bytes(WORKERS));
-    layout_format_control(segments.control, WORKERS, ARENA_BYTES, 1);
+    layout_format_control(segments.control, WORKERS, ARENA_BYTES);
     for (uint32_t i = 0; i < WORKERS; i++) {
         CHECK(ring_format((routerd_ring *) (segments.rings + layout_action_ring(i)), 64)
               && ring_format((routerd_ring *) (segments.rings + layout_work_ring(i)), 64), "no ring");

@@ -168,7 +168,7 @@ static void damaged_control(void)
     uint32_t workers = 1 + below(3);
     size_t bytes = layout_control_bytes(workers);
     uint8_t *base = (uint8_t *) segment(bytes);
-    layout_format_control(base, workers, 1024u * 1024u, 1);
+    layout_format_control(base, workers, 1024u * 1024u);
     CHECK(!layout_check_control(base, bytes), "%s", layout_check_control(base, bytes));
     if (below(2)) ((layout_control *) (void *) base)->places = nasty();
     else scribble(base + below(bytes), 1);

@@ -26,7 +26,7 @@ static core_router *router(void)
     core_router *c = (core_router *) calloc(1, sizeof *c);
     uint8_t *control = (uint8_t *) segment(layout_control_bytes(2)),
         *rings = (uint8_t *) segment(layout_rings_bytes(2));
-    layout_format_control(control, 2, ARENA_BYTES, 1);
+    layout_format_control(control, 2, ARENA_BYTES);
     for (uint32_t i = 0; i <= 2; i++) {
         void *memory = segment(ARENA_BYTES);
         layout_format_arena(memory, ARENA_BYTES);

@@ -105,7 +105,7 @@ static void memory_begin(void)
     memset(shared.arena[shared.workers], 0, shared.core_bytes);
     memset(shared.bell, 0, sizeof shared.bell);
     memset(shared.wake, 0, sizeof shared.wake);
-    layout_format_control(shared.control, shared.workers, shared.arena_bytes, 1);
+    layout_format_control(shared.control, shared.workers, shared.arena_bytes);
     memory_reset();
 }
 
@@ -135,7 +135,7 @@ static void all_die(void)
     memset(life.reclaiming, 0, sizeof life.reclaiming);
     memset(life.noticed, 1, sizeof life.noticed);
     memset(shared.control, 0, layout_board(shared.workers));
-    layout_format_control(shared.control, shared.workers, shared.arena_bytes, 1);
+    layout_format_control(shared.control, shared.workers, shared.arena_bytes);
     life.orphaned = true;
     total.supervisor_deaths++;
 }

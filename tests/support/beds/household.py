@@ -29,6 +29,7 @@ class FakeChild:
         self.why = ""
         self.sent: list[msgspec.Struct] = []
         self.killed = ""
+        self.unkillable = False
 
     def enlist(self, setup: Setup, fds: Sequence[int], now: float) -> None:
         self.setup, self.fds, self.born, self.generation = setup, list(fds), now, setup.generation
@@ -45,6 +46,9 @@ class FakeChild:
 
     def kill(self, why: str) -> None:
         self.killed = self.killed or why
+
+    def is_gone(self, seconds: float) -> bool:
+        return not self.unkillable
 
     def reap(self) -> Death:
         return Death(self.pid, self.generation, "SIGKILL", self.killed)

@@ -32,12 +32,12 @@ from routerd.cli.client import Client, ClientError
 from routerd.cli.manage import attributes
 from routerd.config import ConfigError, load
 from routerd.config import parse as parse_configuration
+from routerd.config.validity import expiry
 from routerd.exporter.gate import Gate
 from routerd.exporter.server import Connection, Server
 from routerd.machine import systemd
 from routerd.recorder import compacting
 from routerd.source_routes import address as route_address
-from routerd.supervise.certificates import expiry
 from routerd.translate import tables
 from shm.contract.failures import failures
 from shm.contract.numbers import whole

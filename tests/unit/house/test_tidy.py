@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         # Reading a configuration, then translating it, then changing it while the router runs, then running it.
         "routerd/config/formats": SHM,
         "routerd/config/entities": f"{SHM} routerd/config/formats",
-        "routerd/machine": f"{SHM} routerd/config/entities",
+        "routerd/machine": f"{SHM} routerd/config/entities workers/control",
         "routerd/config/rules": f"{SHM} core/addresses core/rmr/tables routerd/config/entities routerd/config/formats"
         " routerd/exporter routerd/log routerd/machine routerd/source_routes workers/control workers/loop",
         "routerd/config": f"{SHM} routerd/config/entities routerd/config/formats routerd/config/rules",

@@ -1,8 +1,6 @@
 """The Python half of a worker: what the core and the peers say, and what follows."""
 
 import logging
-import re
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -268,13 +266,6 @@ def test_a_connection_whose_open_the_core_would_not_read_is_closed(bed: Bed) -> 
     bed.handler.connection_gone(7, 8, True, None)
     assert [asked[0] for asked in bed.pump.asked] == ["connection_open", "connection_close", "link_refuse"]
     assert bed.pump.asked[1][3][0] == "amqp:resource-limit-exceeded"
-
-
-def test_the_core_reads_as_much_as_a_worker_says() -> None:
-    """The two ends of the ring have the same limit."""
-    text = (Path(__file__).resolve().parents[3] / "core/forwarder/tables/access.h").read_text(encoding="ascii")
-    (shift,) = re.findall(r"#define CONTENT_CONTROL_MAX \(1u << (\d+)\)", text)
-    assert 1 << int(shift) == LONGEST
 
 
 def test_a_message_too_large_ends_its_connection(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:

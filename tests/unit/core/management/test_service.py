@@ -1,10 +1,19 @@
 """The core's side of management."""
 
-import pytest
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
+import pytest
+from proton import Message
+
+from bench import contract
 from core.links.local import MESSAGE_LIMIT
-from core.management.request import BAD_REQUEST, ManagementError
+from core.management.request import BAD_REQUEST, ManagementError, Requester
 from core.management.service import Service
+from shm.contract.control import Answered, ChangeReply, ChangeRequest
+from shm.memory import segment
+from tests.support.beds.agent import Bed
 
 
 def test_a_request_that_is_too_long_to_be_passed_on_is_refused() -> None:
@@ -13,3 +22,37 @@ def test_a_request_that_is_too_long_to_be_passed_on_is_refused() -> None:
     with pytest.raises(ManagementError, match=f"has {MESSAGE_LIMIT + 1} bytes when it is passed on") as refused:
         service._passed_on("amqp:/_topo/0/other/$management", b"x" * (MESSAGE_LIMIT + 1))
     assert refused.value.status == BAD_REQUEST
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_the_supervisor_hears_that_a_worker_has_sent_an_answer(
+    segments: segment.Segments, monkeypatch: pytest.MonkeyPatch, awaited: bool
+) -> None:
+    """If it waits for that, and once: it ends the worker then, and the answer is on its way to the client."""
+    bed = Bed(segments)
+    told: list[msgspec.Struct] = []
+
+    def tell(message: msgspec.Struct) -> None:
+        told.append(message)
+        if isinstance(message, ChangeRequest):
+            service.changed(ChangeReply(message.number, 200, awaited=awaited))
+
+    def command(action: Callable[[], Any]) -> Any:
+        return action()
+
+    service = Service(bed.core, tell)
+    service.set_management(bed.keeper.management())
+    monkeypatch.setattr(service, "_command", command)
+    properties = {"operation": "UPDATE", "type": "router", "identity": "router/me"}
+    service._answer(Message(reply_to="news.uk", properties=properties, body={"workers": 2}).encode(), Requester(4))
+    service.step()
+    service.step()
+    bed.core.step(2)
+    (sent,) = [one for one in bed.heard() if one["type"] == contract.W_SEND]
+    assert [type(one) for one in told] == [ChangeRequest]
+    bed.actions.push(contract.pack(type=contract.A_DONE, delivery=sent["peer"]))
+    bed.actions.publish()
+    bed.core.step(3)
+    service.step()
+    service.step()
+    assert told[1:] == [Answered(1)] * awaited

@@ -18,6 +18,7 @@ from proton import ConnectionException, Timeout
 from routerd.__main__ import main
 from routerd.cli.connection_options import ClientError, Place, connect, unreachable
 from routerd.cli.program import Program
+from routerd.cli.qdstat_options import INSTEAD
 
 
 def commands(group: click.Group, name: str = "routerd") -> Iterator[tuple[str, click.Command]]:
@@ -217,6 +218,17 @@ def test_a_command_line_that_is_not_understood(arguments: list[str], text: str) 
     """Status 2, and what would be."""
     status, line = asked(*arguments)
     assert (status, text in line) == (2, True), line
+
+
+@pytest.mark.parametrize("option", INSTEAD)
+def test_who_types_an_option_of_qdstat_learns_what_is_its_like_here(option: str) -> None:
+    """Options that the hint names are there."""
+    options = {name for parameter in main.commands["stat"].params for name in parameter.opts}
+    assert option not in options
+    status, line = asked("stat", option)
+    assert (status, f"{option} is an option of qdstat; {INSTEAD[option]}" in line) == (2, True), line
+    there = INSTEAD[option].partition("`")[0]
+    assert set(re.findall(r"--[a-z-]+", there)) <= options
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,14 @@ def test_where_a_router_is_asked() -> None:
     assert Place(edge="E").address == "_edge/E/$management"
 
 
+def test_a_mechanism_is_no_user() -> None:
+    """Who has connected with a certificate learns no name; the mechanism looked like one."""
+    cell = VIEWS["connections"].cell("user")
+    known = {"isAuthenticated": True, "sasl": "EXTERNAL"}
+    found = [cell.value(row) for row in (known, known | {"user": "CN=a"}, {"sasl": "ANONYMOUS"})]
+    assert found == ["(EXTERNAL)", "CN=a", "no auth"]
+
+
 def test_units() -> None:
     """Bytes and durations as people read them."""
     assert [short_bytes(n) for n in (5, 16384, 200 << 20, 3 << 30)] == ["5", "16.0K", "200M", "3.0G"]

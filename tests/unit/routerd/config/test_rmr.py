@@ -3,6 +3,7 @@
 import pytest
 
 from routerd.config import ConfigError, parse
+from routerd.config.entities.route_tables import LONGEST_ADDRESS
 from routerd.config.entities.transport import Listener
 from routerd.translate.tables import advertised
 
@@ -17,6 +18,19 @@ def mistakes(attributes: str, sections: str = TABLE) -> str:
     except ConfigError as refused:
         return "\n".join(f"{one.line}: {one.text}" for one in refused.mistakes if not one.warning)
     return ""
+
+
+@pytest.mark.parametrize("attribute", ["name", "address"])
+def test_an_address_that_leaves_no_room_for_those_of_connections_is_refused(attribute):
+    """Workers would not serve the table's listener."""
+
+    def table(length):
+        lines = (f" {name}: {text}\n" for name, text in ({"name": "t"} | {attribute: "a" * length}).items())
+        return f"routeTable {{\n{''.join(lines)}}}\n"
+
+    assert mistakes("", table(LONGEST_ADDRESS)) == ""
+    assert f"{attribute}: 'aaa" in mistakes("", table(LONGEST_ADDRESS + 1))
+    assert "has more than 877 octets" in mistakes("", table(LONGEST_ADDRESS + 1))
 
 
 def test_a_listener_for_rmr(monkeypatch):

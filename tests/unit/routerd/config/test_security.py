@@ -1,5 +1,6 @@
 """TLS, SASL and policy in a configuration: what is refused, and how it is told."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -98,6 +99,17 @@ def test_each_file_of_a_profile_is_told(given: list[str], wrong: str) -> None:
     files = [one for one in given if wrong == "/no/such" or one != "privateKeyFile"]  # a key needs its certificate
     assert sorted(one.split(":")[0].split()[1] for one in mistakes) == sorted([*files, "ciphers"])
     assert all("; give " in one for one in mistakes)
+
+
+@pytest.mark.parametrize("name", [*FILES, "password"])
+def test_a_pipe_is_no_file_of_a_profile(pair: tuple[Path, Path], tmp_path: Path, name: str) -> None:
+    """A worker, or the supervisor, would hang at it; no more is looked at."""
+    os.mkfifo(tmp_path / "pipe")
+    given = {"certFile": pair[0], "privateKeyFile": pair[1]} | {name: tmp_path / "pipe"}
+    if name == "password":
+        given[name] = f"file:{tmp_path / 'pipe'}"
+    (mistake,) = told(listener("") + profile(**given))
+    assert f"{name}: {tmp_path / 'pipe'}: it is no regular file" in mistake
 
 
 def test_a_key_is_told_besides_another_mistake(pair: tuple[Path, Path]) -> None:

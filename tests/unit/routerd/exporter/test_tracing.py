@@ -47,6 +47,13 @@ def collector() -> Iterator[OtlpCollector]:
         yield collector
 
 
+def test_octets_that_are_no_text_are_shown_as_in_the_flow_log() -> None:
+    """And not all as the same sign: an address of a client may be any octets."""
+    one = spans.Passed(*ONE)._replace(address=b"K\xf6ln\xff", condition=b"\xfe")
+    made = ExportTraceServiceRequest.FromString(spans.request([one], "R", "1", "h", 0))
+    assert made.resource_spans[0].scope_spans[0].spans[0].name == "forward K\\xf6ln\\xff"
+
+
 def test_requests_are_bounded(collector: OtlpCollector) -> None:
     one = sender(Given(*[ONE] * 1300), collector.url)
     assert one.turn() == tracing.PAUSE_SECONDS

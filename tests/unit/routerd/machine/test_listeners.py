@@ -1,10 +1,13 @@
 """Listening sockets: where they listen, and what is said when they cannot."""
 
 import socket
+import threading
+from typing import Any
 
 import pytest
 
 from routerd.config import Listener
+from routerd.machine import lookups
 from routerd.machine.listeners import ListenError, Listening, close_all, listen_all
 
 
@@ -69,6 +72,24 @@ def test_errors_name_the_place_and_the_way_out(listener: Listener, words: str) -
     """What happened, why, and what to give instead."""
     with pytest.raises(ListenError, match=f"(?s){words}.*give"):
         listen_all([listener])
+
+
+def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reload with a new listener would make the supervisor stand still until the watchdog ends the router."""
+    over, there = threading.Event(), socket.getaddrinfo
+
+    def answer(name: str, *more: Any, flags: int = 0) -> Any:
+        if name.endswith(".example") and not flags:
+            over.wait()
+        return there(name, *more, flags=flags)
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    monkeypatch.setattr(lookups, "LOOKUP_SECONDS", 0.0)
+    silent = [Listener(host=f"{number}.example", port="0") for number in range(3)]
+    close_all(listen_all([Listener(host="127.0.0.1", port="0")]))
+    with pytest.raises(ListenError, match=r"host '0\.example' of .* is not known \(the resolver has not answered"):
+        listen_all(silent)
+    over.set()
 
 
 def test_an_error_knows_the_line_of_its_listener() -> None:

@@ -1,5 +1,6 @@
 """Files that management requests name: in which directories they may lie, however they are spelt."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,14 @@ def test_a_log_goes_on_behind_lines_of_a_log_only(tmp_path: Path, content: bytes
     told = refused(tmp_path, "log", {"outputFile": str(file)}, more, identity="log/SERVER")
     assert (why in told) if why else not told
     assert (file.read_bytes() if content is not None else None) == content
+
+
+def test_a_request_cannot_have_the_router_wait_at_a_pipe(tmp_path: Path) -> None:
+    """For its first line."""
+    os.mkfifo(tmp_path / "pipe")
+    file, more = str(tmp_path / "pipe"), f"managementDirs: {tmp_path}"
+    told = refused(tmp_path, "log", {"outputFile": file}, more, identity="log/SERVER")
+    assert "something other than log lines" in told
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,17 @@ def connects(port: int) -> bool:
     return True
 
 
+def test_a_configuration_that_has_become_a_pipe_is_refused(tmp_path: Path) -> None:
+    """A reload would never end."""
+    file = tmp_path / "router.conf"
+    file.write_text("listener {\n port: 0\n}\n")
+    config = load(file)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(RefusedError, match="it is no regular file"):
+        reload(config, [])
+
+
 def test_what_stays_keeps_its_sockets(listening: list[Listening], port: int, other_port: int) -> None:
     """With its number, by which workers know it, and with new attributes."""
     kept, leaving = exchange(listening, [listener(other_port), listener(port, cost=7)])
@@ -171,7 +182,12 @@ def test_listeners_are_given_up_by_a_plain_word(running: Running, listening: lis
     assert not reloaded.difference.restart
 
 
-def _read_only(*_: object) -> int:
+_open = os.open
+
+
+def _read_only(file: str, flags: int, mode: int = 0o777) -> int:
+    if flags & os.O_ACCMODE == os.O_RDONLY:
+        return _open(file, flags, mode)
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 

@@ -1,6 +1,7 @@
 """When certificates expire, and who is told."""
 
 import logging
+import os
 import shutil
 import ssl
 import subprocess
@@ -40,6 +41,16 @@ def test_the_end_of_validity_is_found(tmp_path: Path, days: int) -> None:
 def test_what_is_no_certificate_is_said(text: str) -> None:
     with pytest.raises(ValueError, match="certificate"):
         expiry(text)
+
+
+def test_a_certificate_that_has_become_a_pipe_holds_nobody_up(tmp_path: Path) -> None:
+    """The supervisor looks at it once a minute; the process that uses the file reports what is wrong."""
+    os.mkfifo(tmp_path / "pipe")
+    found: list[int] = []
+    certificates = Certificates(found.append)
+    certificates.set([SslProfile(name="p", cert_file=str(tmp_path / "pipe"))])
+    certificates.poll(0.0)
+    assert found == [0]
 
 
 @needs_openssl

@@ -5,6 +5,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import get_args
 
 import msgspec
@@ -97,6 +98,27 @@ def test_a_peer_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch, en
     monkeypatch.setattr(channel, "SEND_SECONDS", 0.01)
     with pytest.raises(ChannelClosedError, match="not read"):
         ends[0].send(setup(20_000))
+
+
+def test_a_peer_that_reads_a_little_now_and_then_is_given_up_too(monkeypatch: pytest.MonkeyPatch, ends: Ends) -> None:
+    """The bound is for a whole structure, however many packets it takes: the supervisor does nothing else meanwhile."""
+    ours, child = ends
+    now = [0.0]
+
+    class Poll:
+        """Another packet is read 2 s later."""
+
+        def register(self, *_: object) -> None: ...
+
+        def poll(self, milliseconds: float) -> list[int]:
+            now[0] += min(2.0, milliseconds / 1000)
+            return [len(child._socket.recv(FRAGMENT + 1))] if milliseconds >= 2000 else []
+
+    monkeypatch.setattr(channel, "select", SimpleNamespace(poll=Poll, POLLOUT=select.POLLOUT))
+    monkeypatch.setattr(channel, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with pytest.raises(ChannelClosedError, match="not read"):
+        ours.send(setup(20_000))
+    assert now[0] == channel.SEND_SECONDS
 
 
 def test_what_follows_a_message_that_was_not_read_in_time_is_whole(monkeypatch: pytest.MonkeyPatch, ends: Ends) -> None:

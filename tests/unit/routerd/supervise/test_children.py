@@ -181,6 +181,28 @@ def test_the_stop_goes_through_its_phases(home: Home) -> None:
     assert home.children.empty
 
 
+def test_a_process_that_does_not_die_holds_no_stop_up(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """One that waits for a device dies when that answers; the log says who it is, and nobody waits for it."""
+    home.up()
+    home.children.stop(1.0, grace=0.0)
+    stuck, now = home.workers[1], 1.0
+    home.child(stuck).unkillable = True
+    while not home.children.empty:
+        due = home.children.next_step(now)
+        assert due is not None
+        now = due
+        home.children.step(now)
+        if home.child(stuck).killed:
+            for place in (home.core, home.workers[0]):
+                if place.child is not None:
+                    home.children.died(place, now)
+    assert now <= 15.0  # TimeoutStopSec of the units
+    (line,) = [one.getMessage() for one in caplog.records if "does not die" in one.getMessage()]
+    assert "worker 1 does not die, and the router ends without it" in line
+    home.children.end()
+    assert stuck.child is None
+
+
 def test_nothing_starts_while_stopping(home: Home) -> None:
     """A worker that dies during the stop is not waited for and not replaced."""
     home.up()

@@ -41,6 +41,9 @@ class FakeChild:
     def kill(self, why: str) -> None:
         self.killed = why
 
+    def is_gone(self, seconds: float) -> bool:
+        return True
+
     def reap(self) -> Death:
         return Death(self.pid, self.generation, "SIGKILL", self.killed)
 

@@ -1,5 +1,6 @@
 """The supervisor's hold on shared memory."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +13,7 @@ from routerd.supervise.memory import SharedMemory
 from shm.contract.roles import Role
 from shm.memory.observer import SharedView
 from shm.memory.segment import DIRECTORY, attach
-from shm.native import FlowReader, stats_offset
+from shm.native import FlowReader, ring_records, stats_offset
 from shm.statistics.stats import COUNTERS
 
 
@@ -107,6 +108,43 @@ def test_a_worker_that_went_mad_keeps_no_other_from_starting(memory: SharedMemor
             assert contract.Arena(later.arenas[0]).marked() == marked
             assert FlowReader(later.flow).started == started
         del arenas
+
+
+@pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])
+def test_a_ring_whose_capacity_a_worker_has_damaged_keeps_no_other_from_starting(
+    memory: SharedMemory, octet: int
+) -> None:
+    """Its records stay where they are, and observers go on counting them."""
+    with attach(memory.prefix) as segments:
+        at = contract.action_ring_offset(0)
+        actions = contract.Producer(segments.rings, at)
+        for _ in range(3):
+            assert actions.push(bytes(contract.RECORD_SIZE))
+        actions.publish()
+        segments.rings[at + 128 : at + 136] = bytes((octet,)) * 8
+        assert ring_records(segments.rings, at) == 3
+        memory.mend()
+        with attach(memory.prefix) as later:
+            assert contract.Consumer(later.rings, at).pending()
+        del actions
+
+
+def test_the_log_says_when_a_worker_more_leaves_no_room_for_its_marks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody else took the room since it was checked; the worker is added all the same."""
+
+    def fallocate(fd: int, start: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with closing(SharedMemory("memory-test", 1, 4, places=2)) as memory:
+        monkeypatch.setattr(os, "posix_fallocate", fallocate)
+        memory.set_workers(2)
+        with attach(memory.prefix) as segments:
+            assert segments.workers == 2
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert f"{memory.prefix}-arena-1 cannot have" in line
+    assert "make room in /dev/shm" in line
 
 
 @pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])

@@ -6,8 +6,9 @@ from routerd.machine.pinning import Pinning
 from routerd.supervise import children as children_module
 from routerd.supervise import spares as spares_module
 from routerd.supervise.stopping import EXIT_SECONDS
-from routerd.supervise.worker_slots import PAUSE, RECLAIM_SECONDS, REMOVED
+from routerd.supervise.worker_slots import ANSWER_SECONDS, RECLAIM_SECONDS, REMOVED
 from shm.contract.control import (
+    Answered,
     Closed,
     CoreGone,
     Drained,
@@ -32,8 +33,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Home:
     return home
 
 
-def want(home: Home, count: int, now: float) -> None:
-    home.children.change(blueprint(), Pinning([], [[] for _ in range(count)]), now - PAUSE)
+def want(home: Home, count: int, now: float, answer: int = 0) -> None:
+    home.children.change(blueprint(), Pinning([], [[] for _ in range(count)]), now, answer)
     home.memory.done.clear()
     home.children.step(now)
 
@@ -97,6 +98,39 @@ def test_a_removed_worker_drains_closes_and_leaves_its_place_empty(home: Home) -
     assert home.memory.done == ["worker 1 gone", "wake core", "worker 1 empty", "1 workers"]
     home.children.step(99.0)
     assert home.child(home.workers[0]).sent == []
+
+
+def test_a_worker_stays_until_who_removes_it_has_the_answer(home: Home) -> None:
+    """The client may be connected to that very worker. The answer to another request changes nothing."""
+    want(home, 1, 1.0, answer=7)
+    assert home.children.answer_awaited(7)
+    assert not home.children.answer_awaited(6)
+    for number in (6, 7):
+        assert home.child(home.workers[1]).sent == []
+        home.children.said(home.core, Answered(number), 1.5)
+        home.children.step(1.5)
+    assert home.child(home.workers[1]).sent == [StopAccepting()]
+    assert home.children.next_step(1.5) == 3.5
+
+
+def test_an_answer_that_nobody_takes_holds_no_worker(home: Home) -> None:
+    """Its client may grant no credit, or be gone."""
+    want(home, 1, 1.0, answer=7)
+    assert home.children.next_step(1.0) == 1.0 + ANSWER_SECONDS
+    home.children.step(1.0 + ANSWER_SECONDS)
+    assert home.child(home.workers[1]).sent == [StopAccepting()]
+    assert home.children.next_step(6.0) == 8.0
+    home.children.said(home.core, Answered(7), 6.1)
+    home.children.step(6.1)
+    assert home.child(home.workers[1]).sent == [StopAccepting()]
+
+
+def test_nobody_waits_for_the_answer_of_a_core_that_is_dead(home: Home) -> None:
+    """It will not come."""
+    want(home, 1, 1.0, answer=7)
+    home.children.died(home.core, 1.1)
+    home.children.step(1.1)
+    assert home.child(home.workers[1]).sent == [CoreGone(1), StopAccepting()]
 
 
 def test_one_that_does_not_drain_is_closed_after_the_grace_and_killed_in_the_end(home: Home) -> None:

@@ -9,7 +9,7 @@ from shm.contract.control import FromChild, ToChild
 TO_CHILD = """ChangeAddresses ChangeManagement ChangeReply CloseConnections CoreBack CoreGone Exit SetAddresses
 SetConnectors SetFlow SetLinkRoutes SetListeners SetLogs SetManagement SetPolicy SetRouting SetSourceRoutes SetTables
 SetTracing Setup StopAccepting WorkerAdded WorkerGone"""
-FROM_CHILD = "Alive ChangeRequest Closed Drained Fatal Quiesced Ready WorkerReclaimed"
+FROM_CHILD = "Alive Answered ChangeRequest Closed Drained Fatal Quiesced Ready WorkerReclaimed"
 
 
 def tags(union: object) -> list[str]:

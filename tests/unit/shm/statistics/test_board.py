@@ -18,7 +18,7 @@ ODD = 1
 
 def make() -> tuple[mmap.mmap, contract.Board]:
     memory = mmap.mmap(-1, contract.control_bytes(1))
-    contract.format_control(memory, 1, 1 << 20, 1)
+    contract.format_control(memory, 1, 1 << 20)
     return memory, contract.Board(memory, contract.board_offset(1))
 
 

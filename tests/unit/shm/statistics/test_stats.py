@@ -12,7 +12,7 @@ from shm.statistics import stats
 @pytest.fixture
 def page():
     memory = mmap.mmap(-1, native.control_bytes(1))
-    native.format_control(memory, 1, 1 << 20, 1)
+    native.format_control(memory, 1, 1 << 20)
     return native.StatsPage(memory, native.stats_offset(0))
 
 
