@@ -365,3 +365,13 @@ def test_who_is_connected_to() -> None:
     site.endpoints.clear()
     site.table(table("mse|1000|-1|a:1"))
     assert [(e.host, e.open) for e in site.endpoints] == [("::1", False)]
+
+
+def test_a_table_that_goes_leaves_no_address() -> None:
+    """A reload that renames it does so each time: neither its own nor that of its control messages stays."""
+    site = TableSite()
+    before = len(site.core.addresses)
+    for name in ("one", "two", "routes"):
+        site.core.configure(SetTables([TableSetup("routes", name)]))
+        site.settle_all()
+    assert len(site.core.addresses) == before
