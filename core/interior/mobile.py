@@ -38,7 +38,8 @@ class MobileRequest(msgspec.Struct, frozen=True):
 class MobileUpdate(msgspec.Struct, frozen=True):
     """Addresses of a router: keys with treatments, either all of them (``absolute``) or the changes.
 
-    ``instance`` is that of the router's run, which only routerds tell; 0: it is unknown.
+    ``instance`` is that of the router's run, which only routerds tell; 0: it is unknown. So do they ``until``: these
+    are the first of all addresses, and the changes up to that number bring the others; 0: they are all.
     """
 
     router: str
@@ -48,6 +49,7 @@ class MobileUpdate(msgspec.Struct, frozen=True):
     absolute: bool = False
     version: int = dispatch.VERSION
     instance: int = 0
+    until: int = 0
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -65,12 +67,13 @@ class MobileUpdate(msgspec.Struct, frozen=True):
             absolute,
             version,
             fields.number("instance", 0),
+            fields.number("until", 0),
         )
 
     def encode(self, to: str) -> bytes:
         """Encode the message to an address in the form of its version."""
         form = skupper if self.version >= skupper.VERSION else dispatch
         head = {"id": self.router, "pv": self.version, "area": AREA, "mobile_seq": self.mobile_seq}
-        run = {"instance": self.instance} if self.instance else {}
+        run = {name: number for name in ("instance", "until") if (number := getattr(self, name))}
         tail = form.all_of(self.present) if self.absolute else form.changes(self.present, self.gone)
         return encode(to, UPDATE, symbols(head | run | tail))

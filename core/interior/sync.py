@@ -10,7 +10,8 @@ router's bound is free, the router is asked for all its addresses again.
 
 A message has a largest length (`core.links.local.MESSAGE_LIMIT`), and there is no end to addresses. So changes go in
 portions, and an answer is the first portion of all addresses, with an earlier number, and the others as changes that
-lead from there to the newest one.
+lead from there to the newest one. Of a routerd's answer the first portion names the last one: only then is dropped what
+no portion has named, so that messages go on meanwhile.
 """
 
 import logging
@@ -57,6 +58,8 @@ class Remote(msgspec.Struct, eq=False):
     # Requests for more than is known here: by the id of the router that asks, with its connection.
     waiting: dict[str, tuple[MobileRequest, int]] = {}
     size: int = 0  # characters of the keys
+    unsure: set[str] = set()  # addresses that an answer has not named yet
+    until: int = 0  # the number of its last portion
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -221,15 +224,24 @@ class MobileSync:
 
     def _replace(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         self._cut.discard(node.router)
-        for key in [key for key in remote.addresses if key not in update.present]:
-            self._unmap(node, remote, key)
+        remote.unsure, remote.until = remote.addresses.keys() - update.present.keys(), update.until
+        self._finish(node, remote, update)
         self._map(node, remote, update)
 
     def _apply(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         for key in update.gone:
             if key in remote.addresses:
                 self._unmap(node, remote, key)
+        remote.unsure.difference_update(update.gone, update.present)
+        self._finish(node, remote, update)
         self._map(node, remote, update)
+
+    def _finish(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
+        """Drop what an answer has not named by its last portion; until then messages still go there."""
+        if update.mobile_seq >= remote.until:
+            for key in remote.unsure:
+                self._unmap(node, remote, key)
+            remote.unsure = set()
 
     def _map(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         for key, treatment in update.present.items():
@@ -278,6 +290,8 @@ class MobileSync:
         self._waiting_for(node.router, remote)
 
     def _waiting_for(self, router: str, remote: Remote) -> None:
+        if remote.unsure:  # some are gone, and others would never hear of it
+            return
         for asker, (request, neighbour) in list(remote.waiting.items()):
             if remote.seq > request.have_seq:
                 del remote.waiting[asker]
@@ -306,7 +320,9 @@ def _all_of(router: str, instance: int, seq: int, addresses: Mapping[str, int]) 
         for _ in taken:
             keys.popleft()
     first = seq + 1 - len(parts)
-    return [MobileUpdate(router, first + i, part, absolute=not i, instance=instance) for i, part in enumerate(parts)]
+    until = seq if len(parts) > 1 else 0
+    begin = MobileUpdate(router, first, parts[0], absolute=True, instance=instance, until=until)
+    return [begin, *(MobileUpdate(router, first + i, parts[i], instance=instance) for i in range(1, len(parts)))]
 
 
 def _of(update: MobileUpdate, version: int) -> MobileUpdate:

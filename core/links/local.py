@@ -134,6 +134,7 @@ class Local(Plane):
         del self._receivers[link]
         if address := self._heard.pop(link, None):
             address.to_core = False
+            self._addresses.forget_idle(address)
         self._limits.pop(link, None)
         self._unused.append(link)
 

@@ -12,6 +12,7 @@ from routerd.config.entities.route_tables import HOST_LENGTH, RouteTable
 from routerd.config.entities.transport import EVERYWHERE, Listener
 from routerd.config.formats.source import listed
 from shm.contract.numbers import whole
+from shm.contract.spelling import strip_spelling
 from shm.contract.structs import same
 from shm.contract.tables import TableSetup
 from shm.contract.text import printable
@@ -60,7 +61,7 @@ def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) ->
         table,
         TableSetup,
         name=name,
-        address=table.address or name,
+        address=strip_spelling(table.address or name),
         seed=seed and os.path.abspath(seed),
         stamp=_stamp(seed),
         manager=table.manager or asked_manager(environment.get(MANAGER, "")),

@@ -278,6 +278,21 @@ def test_settled_messages_go_too_and_give_their_credit_back() -> None:
     assert site.core.forwarder.counts()["incoming"] == 0
 
 
+@pytest.mark.parametrize("outgoing", [True, False])
+def test_an_endpoint_is_its_address_in_the_usual_phase(outgoing: bool) -> None:
+    """A link that requests another phase of the address neither takes the endpoint's place nor takes it away."""
+    site = TableSite()
+    site.table(table("mse|1000|-1|a:1"))
+    a, link = site.receiver("a:1"), site.sender()
+    other = site.attach(outgoing, "routes/a:1", capabilities=["qd.waypoint.3"])
+    site.settle_all()
+    site.give(link, 1, 1000)
+    site.detach(other)
+    site.settle_all()
+    site.give(link, 2, 1000)
+    assert got(a) == [1, 2]
+
+
 def test_a_table_has_no_receivers_of_its_own() -> None:
     site = TableSite()
     link = site.attach(True, "routes")
@@ -350,3 +365,13 @@ def test_who_is_connected_to() -> None:
     site.endpoints.clear()
     site.table(table("mse|1000|-1|a:1"))
     assert [(e.host, e.open) for e in site.endpoints] == [("::1", False)]
+
+
+def test_a_table_that_goes_leaves_no_address() -> None:
+    """A reload that renames it does so each time: neither its own nor that of its control messages stays."""
+    site = TableSite()
+    before = len(site.core.addresses)
+    for name in ("one", "two", "routes"):
+        site.core.configure(SetTables([TableSetup("routes", name)]))
+        site.settle_all()
+    assert len(site.core.addresses) == before

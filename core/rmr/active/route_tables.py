@@ -87,10 +87,9 @@ class ActiveTable:
             yield from (one for one in numbering if not at or one not in self.numberings[0])
 
     def endpoint_of(self, address: Address) -> str | None:
-        """Return the endpoint with this address, or None."""
-        if address.key[0] != "M" or not address.key.startswith(self.prefix, 2):
-            return None
-        return address.key[2 + len(self.prefix) :]
+        """Return the endpoint with this address in the phase in which its receivers receive, or None."""
+        before = f"M{address.rule.egress}{self.prefix}"
+        return address.key.removeprefix(before) if address.key.startswith(before) else None
 
     def numbers(self, name: str) -> tuple[int, int]:
         """Return an endpoint's numbers in the table and among the owners; -1: not there."""
@@ -360,13 +359,13 @@ class RouteTables(Plane):
     def _watch(self, address: Address, there: bool) -> None:
         """Bind or unbind an endpoint whose address has come or is about to go."""
         for active in self._tables.values():
-            name = active.endpoint_of(address)
-            if name is None:
-                continue
-            if there:
+            name = address.key[2 + len(active.prefix) :]
+            if there and active.endpoint_of(address) is not None:
                 active.live[name] = address
+            elif not there and active.live.get(name) is address:  # its rule may have another phase by now
+                del active.live[name]
             else:
-                active.live.pop(name, None)
+                continue
             active.bind(name)
 
 

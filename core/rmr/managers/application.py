@@ -9,6 +9,7 @@ One table or map is sent at a time. A change is sent only to an application that
 changes, because one that answered ERR or nothing may run anything.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from core.rmr.tables.writing import Text
@@ -55,7 +56,9 @@ class Application:
         self.dialled = False  # whether this router requested the connection
         self.table = Track()
         self.map = Track()
-        self.owned: set[str] = set()  # managed entities that it may know
+        # Managed entities that it may know: those of a map, which may be many, and further ones.
+        self.owners: Mapping[str, str] = {}
+        self.others: frozenset[str] = frozenset()
         self.sending: Track | None = None
         self.at = 0  # pieces sent
         self.xact = b""
@@ -101,6 +104,10 @@ class Application:
         if self.sending is track:
             self.stop()
         self.due, self.failures = now, 0
+
+    def know(self, owners: Mapping[str, str], others: frozenset[str] = frozenset()) -> None:
+        """Set the managed entities that it may know."""
+        self.owners, self.others = owners, others
 
     def be(self, state: str, now: int, reason: str = "") -> None:
         """Set the state."""

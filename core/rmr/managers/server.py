@@ -12,6 +12,7 @@ from core.rmr.managers import application as a
 from core.rmr.managers import messages
 from core.rmr.managers.application import Application, Track
 from core.rmr.managers.applications import Applications
+from core.rmr.managers.changes import Changes
 from core.rmr.tables import writing
 from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
@@ -19,7 +20,6 @@ from core.rmr.tables.writing import PIECE, Text
 from shm.contract.failures import failures
 from shm.contract.hosts import host_of
 
-MOST_CHANGES: Final = 100  # changes kept; an application further behind gets everything
 MOST_TEXTS: Final = 16
 WRITES: Final = 3  # parts of a text per turn, about 2 ms each
 IMPATIENCE: Final = a.SECOND  # a repeated request within it crossed with the answer
@@ -60,13 +60,6 @@ class Limits(NamedTuple):
 DEFAULTS: Final = Limits()
 
 
-class _Change(NamedTuple):
-    """What an installation changed. ``entries`` is None if it is too much to send as a change."""
-
-    entries: tuple[str, ...] | None
-    map: MeidMap | None
-
-
 class Server:
     """The Route Manager of one table.
 
@@ -91,10 +84,7 @@ class Server:
         self._piece = piece
         self._messages = self._numbered = 0  # sent messages, and texts made
         self._applications = Applications()
-        self._use = Installed()
-        self._table = self._map = 0  # revisions
-        self._changes: dict[int, _Change] = {}  # by the revision that each led to
-        self._revision = 0
+        self._changes = Changes()
         self._texts: dict[tuple[str, int, int], Text] = {}
         self._writing: set[Application] = set()  # applications that are being sent something
         self._poll = 0  # when all are checked next
@@ -116,20 +106,9 @@ class Server:
     # ---- events ----
 
     def install(self, use: Installed, value: Table | MeidMap | None) -> None:
-        """Record an installation, which led to ``use``. Without a value everything has changed."""
-        before, self._use = self._use, use
-        self._revision += 1
-        if isinstance(value, MeidMap):
-            self._map = self._revision
-            change = _Change((), value)
-        else:
-            self._table = self._revision
-            change = _Change(_entries(before, use, value), None)
-            if value is None:
-                self._map = self._revision
+        """Record an installation, which led to ``use``. Without a value both table and map may have changed."""
+        self._changes.install(use, value)
         self._poll = 0
-        self._changes[self._revision] = change
-        self._changes.pop(self._revision - MOST_CHANGES, None)
 
     def know(self, endpoint: str, control: str, dial: str, *, fixed: bool = False) -> None:
         """Add an application that is configured or was known before, and need not send a request.
@@ -232,8 +211,8 @@ class Server:
             self._report(Event("ok", one, track.text.table_id))
             one.acknowledge(track, now)
             self._applications.prove(one)
-            if track is one.map and track.sent == self._map:
-                one.owned = set(self._use.owners)
+            if track is one.map and track.sent == self._changes.map:
+                one.know(self._changes.use.owners)
             self._go_on(one, now)
             return
 
@@ -302,23 +281,23 @@ class Server:
         """Send an application what it needs next, unless it is up to date."""
         if now < one.due or not one.connection or one.sending is not None:
             return
-        if self._use.table is None:
+        if self._changes.use.table is None:
             one.be(a.PENDING, now, "no table is in use yet")
         elif not self._has_table(one):
-            self._begin(one, one.table, self._table, self._table_text(one), now)
+            self._begin(one, one.table, self._changes.table, self._table_text(one), now)
         elif not self._has_map(one):
-            self._begin(one, one.map, self._map, self._map_text(one), now)
+            self._begin(one, one.map, self._changes.map, self._map_text(one), now)
         else:
             one.be(a.OK, now)
 
     def _has_table(self, one: Application) -> bool:
-        return one.table.acknowledged >= self._table
+        return one.table.acknowledged >= self._changes.table
 
     def _has_map(self, one: Application) -> bool:
         """Whether an application has the map. One that never had any needs no empty one."""
         if one.map.acknowledged == a.NOTHING:
-            return not self._use.owners and not one.owned
-        return one.map.acknowledged >= self._map
+            return not (self._changes.use.owners or one.owners or one.others)
+        return one.map.acknowledged >= self._changes.map
 
     def _begin(self, one: Application, track: Track, revision: int, text: Text, now: int) -> None:
         self._messages += 1
@@ -349,9 +328,9 @@ class Server:
     # ---- texts ----
 
     def _table_text(self, one: Application) -> Text:
-        table, since = self._use.table, one.table.acknowledged
+        table, since = self._changes.use.table, one.table.acknowledged
         assert table is not None
-        changes = self._since(since)
+        changes = self._changes.since(since)
         if changes is None or any(change.entries is None for change in changes):
             return self._text("table", a.NOTHING, lambda name: writing.table_lines(table, name))
         entries = [entry for change in changes for entry in change.entries or ()]
@@ -362,28 +341,25 @@ class Server:
 
         It loses entities that it may know and that have no owner now.
         """
-        since, owners = one.map.acknowledged, self._use.owners
-        changes = self._since(since)
-        if changes is None:
-            gone = one.owned - owners.keys()
-            one.owned |= owners.keys()
-            lines = partial(writing.map_lines, owners, gone)
-            return self._new("map", lines) if gone else self._text("map", a.NOTHING, lines)
-        maps = [change.map for change in changes if change.map is not None]
+        since, owners = one.map.acknowledged, self._changes.use.owners
+        changes = self._changes.since(since)
+        if changes is None or any(change.maps is None for change in changes):
+            gone = self._changes.gone(one.owners)
+            further = frozenset(meid for meid in one.others if meid not in owners) - gone
+            one.know(owners, gone | further if further else gone)
+            lines = partial(writing.map_lines, owners, one.others)
+            # all that have acknowledged one map have the same ones without an owner
+            shared = not further and (since != a.NOTHING or not gone)
+            return self._text("map", since, lines) if shared else self._new("map", lines)
+        maps = [one_ for change in changes for one_ in change.maps or ()]
         met = {meid for one_ in maps for meid in (*one_.owners, *one_.deleted)}
         some = {meid: owners[meid] for meid in met if meid in owners}
-        one.owned |= some.keys()
+        one.know(one.owners, one.others | some.keys())
         return self._text("map", since, partial(writing.map_lines, some, met - owners.keys()))
-
-    def _since(self, revision: int) -> list[_Change] | None:
-        """Return the changes since a revision, or None if they are not kept any more."""
-        if revision == a.NOTHING or self._revision - revision > len(self._changes):
-            return None
-        return [change for number, change in self._changes.items() if number > revision]
 
     def _text(self, kind: str, since: int, lines: Callable[[str], Iterator[str]]) -> Text:
         """Return the text that leads from a revision to the one in use. All applications share it."""
-        key = kind, since, self._revision
+        key = kind, since, self._changes.revision
         if (text := self._texts.get(key)) is None:
             text = self._texts[key] = self._new(kind, lines)
             if len(self._texts) > MOST_TEXTS:
@@ -392,7 +368,7 @@ class Server:
 
     def _new(self, kind: str, lines: Callable[[str], Iterator[str]]) -> Text:
         self._numbered += 1
-        name = "" if self._use.table is None else self._use.table.table_id
+        name = "" if self._changes.use.table is None else self._changes.use.table.table_id
         table_id = f"{writing.clean_id(name) or kind}@{self._instance}.{self._numbered}"
         return Text(table_id, lines(table_id), self._piece)
 
@@ -406,13 +382,3 @@ def _meant(one: Application, state: messages.State, xact: bytes) -> Track | None
     if not tracks and state.about.startswith(messages.NO_ID) and one.sending is not None and xact == one.xact:
         tracks = [one.sending]
     return next((track for track in tracks if track is not one.sending or one.deadline), None)
-
-
-def _entries(before: Installed, use: Installed, value: Table | None) -> tuple[str, ...] | None:
-    """Return the records that turn one table into the other, or None if they are too many."""
-    if value is not None and not value.complete:
-        return tuple(writing.entries(value)) if len(value) <= writing.LONGEST_UPDATE else None
-    if before.table is None or use.table is None:
-        return None
-    found = writing.difference(before.table, use.table)
-    return None if found is None else tuple(found)

@@ -6,6 +6,7 @@ from core.addresses.agent_address import is_agent
 from routerd.config.entities.routing import AutoLink, Binding, Exchange
 from routerd.config.formats.source import Mistake, shown
 from routerd.config.rules.check import Checked, each
+from shm.contract.spelling import strip_spelling
 
 
 def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
@@ -16,7 +17,7 @@ def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
         if not exchange.name:
             yield at.mistake("name", "is missing; give one, for bindings to refer to")
         methods[exchange.name] = exchange.match_method
-        first = addresses.setdefault(exchange.address, at)
+        first = addresses.setdefault(strip_spelling(exchange.address), at)
         if first is not at:
             text = f"{shown(exchange.address)} is the address of the exchange {first.where(at)}; give another"
             yield at.mistake("address", text)

@@ -4,10 +4,12 @@ import os
 from collections.abc import Iterator
 from ipaddress import ip_network
 
+from core.addresses.tenants import HEADS
 from core.rmr.tables.fields import is_endpoint
 from routerd.config.entities.route_tables import LONGEST_ADDRESS, SOURCE_LENGTH, RouteTable
 from routerd.config.formats.source import Mistake, is_regular, listed, shown
 from routerd.config.rules.check import Checked, each
+from shm.contract.spelling import strip_spelling
 
 
 def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
@@ -22,7 +24,7 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
         yield at.mistake("name", "is missing; give one, listeners and commands refer to it")
         return
     address = table.address or table.name
-    first = seen.setdefault(address, at)
+    first = seen.setdefault(strip_spelling(address), at)
     if first is not at:
         yield at.mistake("address", f"{shown(address)} is the address of the table {first.where(at)}; give another")
     if len(address.encode()) > LONGEST_ADDRESS:
@@ -31,6 +33,8 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
         yield at.mistake(attribute, f"{text}, which begin so; give a shorter one")
     if address.endswith("/"):
         yield at.mistake("address", f"{shown(address)} ends with /; endpoints' addresses go on there")
+    if strip_spelling(address).startswith(HEADS):
+        yield at.mistake("address", f"{shown(address)} is an address of routers; give one for clients")
     if table.manager is not None and not is_endpoint(table.manager):
         yield at.mistake("manager", f"{shown(table.manager)} is not host:port; give one such as routemgr:4561")
     yield from _exchange(at, table)

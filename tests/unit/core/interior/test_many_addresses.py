@@ -4,7 +4,7 @@ import pytest
 
 from core.interior.message import ALL_MOBILE
 from core.interior.mobile import MobileRequest, MobileUpdate
-from core.interior.sync import BURST, GAP, RATE
+from core.interior.sync import BURST, GAP, RATE, _all_of
 from tests.support.beds.neighbourhood import Alone, body
 
 MANY = {f"M0{number:06d}{'.orders' * 30}": 3 for number in range(6_000)}
@@ -125,3 +125,23 @@ def test_a_router_of_the_other_dialect_is_answered_for_in_portions() -> None:
     told = [MobileUpdate.read(body(control)) for control, _ in alone.port.take("MAU")] + until_told(alone, "B", "S")
     assert len(told) > 1
     assert after(told, {}, 0) == (some, 5)
+
+
+def test_an_answer_in_portions_takes_no_address_away_before_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages to addresses of later portions would be released meanwhile, after each update that was missed."""
+    alone = Alone()
+    alone.meet()
+    keys = dict(list(MANY.items())[:4_000])
+    old = {"M0old": 3, "M0older": 3}
+    alone.say(MobileUpdate("B", 50, keys | old, absolute=True).encode(ALL_MOBILE))
+    taken: list[str] = []
+    unmap = alone.port.unmap_destination
+    monkeypatch.setattr(alone.port, "unmap_destination", lambda key, bit: (taken.append(key), unmap(key, bit)))
+    portions = _all_of("B", 0, 60, keys | {"M0new": 3})
+    assert len(portions) > 2
+    for update in portions[:-1]:
+        alone.say(update.encode(ALL_MOBILE))
+        assert taken == []
+    alone.say(portions[-1].encode(ALL_MOBILE))
+    assert sorted(taken) == ["M0old", "M0older"]
+    assert set(alone.keys("B")) == {*keys, "M0new"}

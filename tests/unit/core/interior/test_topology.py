@@ -8,6 +8,7 @@ from core.interior.advertisement import Advertisement
 from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
 from core.interior.message import ALL_MOBILE
 from core.interior.mobile import MobileUpdate
+from core.interior.nodes import MOST_ROUTERS
 from shm.contract.routing import NetworkSetup
 from tests.support.beds.neighbourhood import ME, Alone, body
 
@@ -289,3 +290,22 @@ def test_invented_peers_give_way_to_real_routers() -> None:
         alone.hello("C", neighbour=2)
         alone.tick(1)
     assert set(alone.port.routers.values()) == {"B", "C"}
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_router_that_finds_room_later_is_reached_at_once(leaves: bool) -> None:
+    """Its links were known before: a router leaves, or gives way because nobody has heard it."""
+    alone = Alone()
+    alone.meet()
+    others = {f"R{number}": 1 for number in range(MOST_ROUTERS - 1)}
+    alone.lsu("B", 2, {"A": 1, **others})
+    alone.lsu("R0", 1, {"B": 1, "X": 1})
+    assert "X" not in alone.port.routers.values()
+    if leaves:
+        del others["R1"]
+        alone.lsu("B", 3, {"A": 1, **others})
+        for _ in range(6):
+            alone.tick(1)
+            alone.hello()
+    alone.ra("X", 1)
+    assert alone.way("X") == ("B", 3)

@@ -3,6 +3,7 @@
 import pytest
 
 from routerd.config import parse
+from routerd.translate.tables import tables
 from tests.support.values.mistakes import told
 
 
@@ -32,3 +33,25 @@ def test_a_link_route_may_have_several_brokers() -> None:
     assert "is the same as in line 1" in str(parse(one + one.replace("prefix", "name: n\n prefix"), "f.conf").warnings)
     other = one.replace("here", "there\n addExternalPrefix: z")
     assert "is the same as in line 1" in told(one + other + peers)[0]
+
+
+@pytest.mark.parametrize("spelled", ["/a", "a/", "amqp:/a", "amqp://host/a"])
+def test_two_exchanges_or_tables_have_one_address_however_it_is_spelled(spelled: str) -> None:
+    """The core has one place for it: the first one's messages went by the second one's bindings or table."""
+    for kind in ("router.config.exchange", "routeTable"):
+        one = f"{kind} {{\n name: n\n address: a\n}}\n"
+        other = one.replace("name: n", "name: m").replace("address: a", f"address: {spelled}")
+        assert any("is the address of the" in line for line in told(one + other))
+
+
+def test_a_table_is_known_by_its_plain_address() -> None:
+    """The addresses of its endpoints begin with it; a spelling that is none of theirs led to nobody."""
+    (setup,) = tables(parse("routeTable {\n name: t\n address: amqp:/a\n}\n", "f.conf"), {})
+    assert setup.address == "a"
+
+
+@pytest.mark.parametrize("address", ["_local/a", "_topo/0/R/a", "/_edge/R/a", "_$temp.a"])
+def test_a_table_has_no_address_of_routers(address: str) -> None:
+    """Each router has those for itself, and endpoints there would have no place in the table."""
+    lines = told(f"routeTable {{\n name: t\n address: {address}\n}}\n")
+    assert any("is an address of routers" in line for line in lines)

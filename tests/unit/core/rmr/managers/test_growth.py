@@ -1,6 +1,6 @@
 """What one application, or one connection, costs a Route Manager does not grow with the others and their tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,6 +10,7 @@ from core.rmr.managers.server import Limits, Server
 from tests.support.beds.effort import Effort
 from tests.support.beds.manager_session import World, content
 from tests.support.beds.table_server import Bed, S, table
+from tests.support.values.table_use import Use
 
 FEW, MANY = 250, 1000  # applications, connections, or entries of the table
 SOME = 20  # events of a kind that are counted
@@ -111,3 +112,32 @@ def test_events_cost_as_much_among_many(what: Callable[[int, int], dict[str, int
     """Among many applications, with a table of many entries, and among many connections."""
     few, many = (what(*(n if grows else 50 for grows in by)) for n in (FEW, MANY))
     assert {name: (few[name], cost) for name, cost in many.items() if cost > few[name] * GROWTH} == {}
+
+
+class Read(dict[str, str]):
+    """Owners that count how often all of them are read."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        Read.times += 1
+        return super().__iter__()
+
+
+def test_no_application_reads_all_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be a million, the core forwards nothing meanwhile, and each application had a set of its own."""
+    monkeypatch.setattr(Read, "times", 0)
+    bed = Bed()
+    bed.install(table("mse|1|-1|%meid"))
+    bed.use = Use(bed.use.table, Read({"x": "a:1", "y": "a:1"}))
+    bed.server.install(bed.use, None)
+    for number in range(SOME):
+        bed.ask(f"c{number}", f"e:{number}", f"a:{number}")
+        for _ in range(2):  # the table and the map
+            bed.later(0)
+            taken = bed.take()
+            said = state(bed.ids[-1], "")
+            bed.server.answered(Heard(STATE, f"a:{number}", said, f"c{number}"), bed.now)
+        assert taken[1] == "mme_ar|a:1|x y"
+    assert {one.state for one in bed.server} == {"ok"}
+    assert Read.times == 0

@@ -3,8 +3,10 @@
 import pytest
 
 from core.rmr.managers import application as a
+from core.rmr.managers.changes import MOST_CHANGES
 from core.rmr.managers.messages import Said
-from core.rmr.managers.server import FORGOTTEN, MOST_CHANGES
+from core.rmr.managers.server import FORGOTTEN
+from core.rmr.tables import writing
 from shm.contract.failures import failures
 from tests.support.beds.table_server import APP, CONTROL, Bed, S, owners, table
 from tests.support.values.table_use import Use
@@ -317,6 +319,38 @@ def test_the_table_in_use_when_serving_begins() -> None:
     assert bed.take()[0] == "newrt|start"
     bed.answer()
     assert bed.take()[0] == "meid_map|start"
+
+
+def test_a_table_and_a_map_that_are_installed_at_once_both_go_out() -> None:
+    """As when a seed of both has changed: who runs the former ones was told of no change of the map."""
+    bed = Bed().synchronised()
+    bed.use = bed.use.apply(table("mse|1|-1|b:1")).apply(owners("mme_ar|b:1|y", "mme_del|x"))
+    bed.server.install(bed.use, None)
+    bed.later(0)
+    bed.take()
+    bed.answer()
+    assert bed.take() == ["meid_map|start", "mme_del|x", "mme_ar|b:1|y", "meid_map|end|2"]
+
+
+def test_a_table_and_an_update_at_once_leave_the_map_alone() -> None:
+    bed = Bed().synchronised()
+    bed.use = bed.use.apply(table("mse|1|-1|b:1")).apply(table("mse|2|-1|b:1", frame="updatert"))
+    bed.server.install(bed.use, None)
+    bed.later(0)
+    bed.take()
+    bed.answer()
+    assert (bed.take(), bed.app.state) == ([], a.OK)
+
+
+def test_a_long_change_of_the_map_goes_out_as_the_whole_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One text for all: to look for what each of a million entities has become takes too long for each application."""
+    monkeypatch.setattr(writing, "LONGEST_UPDATE", 1)
+    bed = Bed().synchronised()
+    bed.install(owners("mme_ar|b:1|y z", "mme_del|x"))
+    assert bed.take() == ["meid_map|start", "mme_del|x", "mme_ar|b:1|y z", "meid_map|end|2"]
+    bed.answer()
+    bed.install(owners("mme_del|z"))
+    assert bed.take() == ["meid_map|start", "mme_del|z", "meid_map|end|1"]
 
 
 def test_a_failure_at_one_application_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
