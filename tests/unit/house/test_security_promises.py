@@ -50,6 +50,7 @@ FILES = {
     "sasl": "system/security/test_sasl.py",
     "service": "system/security/test_auth_service.py",
     "segment": "unit/shm/memory/test_segment.py",
+    "sizes": "unit/workers/security/test_sasl_sizes.py",
     "tls": "system/security/test_tls.py",
     "vhost": "system/security/test_vhost_policy.py",
 }
@@ -98,6 +99,7 @@ PROMISES: dict[str, str] = {
     # authentication service
     "**Nobody enters without the service's word**": "service.is_no_way_round service.wrong_password",
     "A service that is not there": "service.that_makes_no_sense service.that_is_not_there service.silent",
+    "A frame of SASL that is passed on": "sizes.clients_larger_frame_is_refused sizes.services_larger_frame",
     "`saslMechanisms` bounds what is offered": "service.is_no_way_round",
     "EXTERNAL is never offered": "service.is_no_way_round",
     "Each verdict is a line of module AUTHSERVICE": "service.wrong_password service.that_makes_no_sense",
