@@ -18,6 +18,7 @@ NO_DESCRIPTORS: Final = (
     "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
     "(ulimit -n) or lower the number of clients"
 )
+ACCEPTING: Final = "connections are accepted again: there are file descriptors and memory"
 SILENT: Final = "local-idle-timeout expired"  # the engine's description
 OF_ROUTERS: Final = ("inter-router", "edge")
 

@@ -170,6 +170,7 @@ PRIVATE bool security_too_large(const worker_connection *c, uint64_t size);
 PRIVATE bool begin_allowed(pump *p);
 PRIVATE void sockets_accept(pump *p, worker_listener *l);
 PRIVATE void sockets_retry(pump *p);
+PRIVATE void accept_calm(pump *p);
 
 /* sockets.c */
 PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle);
