@@ -102,7 +102,7 @@ PRIVATE void sockets_retry(pump *p)
     listeners_arm(p, true);
 }
 
-/* Tells when connections have been accepted again for a while: with the last descriptor that is left it comes and goes. */
+/* Tells when connections have been accepted again for a while: with one descriptor left that comes and goes. */
 PRIVATE void accept_calm(pump *p)
 {
     if (!p->accept_failed || p->exhausted || p->now_ms < p->accept_failed + ACCEPT_CALM_MS) return;
