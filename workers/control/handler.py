@@ -203,6 +203,7 @@ class Handler:
             restored=restored,
             offered=offered,
             management=passed.management,
+            login=passed.login,
         )
         try:
             self._registry.post(opened, connection=index, connection_generation=generation)

@@ -149,6 +149,31 @@ def test_a_certificate_is_the_user_of_external_only(mechanism: str, user: str) -
 
 
 @pytest.mark.parametrize(
+    ("user", "mechanism", "service", "login"),
+    [
+        ("bob", "PLAIN", None, "bob"),
+        ("anonymous", "PLAIN", None, "anonymous"),
+        ("anonymous", "ANONYMOUS", None, ""),
+        ("anonymous", "anonymous", None, ""),
+        ("bob", "ANONYMOUS", SERVICE, "bob"),
+        ("anonymous", "PLAIN", SERVICE, ""),
+        ("", "", None, ""),
+    ],
+)
+def test_the_log_names_who_has_proved_it(user: str, mechanism: str, service: ServiceSetup | None, login: str) -> None:
+    """Whoever lets a client in says whether its name is proved: the mechanism and the name do not tell."""
+    guard = Home(PolicySetup(), None).guard
+    listener = ListenerSetup("l", [], service=service)
+    assert guard.enter(1, listener, "h", user, mechanism, "10.0.0.1:9").login == login
+
+
+def test_whom_a_connector_has_called_is_no_login() -> None:
+    """The user of such a connection is the router's own."""
+    guard = Home(PolicySetup(), None).guard
+    assert guard.leave(1, ConnectorSetup("c", 1, ["h:1"]), "me", "10.0.0.1:9").login == ""
+
+
+@pytest.mark.parametrize(
     ("mechanism", "service", "granted"),
     [
         ("PLAIN", None, ["u_bob"]),
