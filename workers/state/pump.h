@@ -111,6 +111,8 @@ struct pump {
     struct worker_connection *drain_first, *drain_last;    /* with links that want to drain: they take turns */
     uint32_t streams;              /* messages of which more is to come */
     uint32_t gathered;             /* those with more than STREAM_SURE that the core has not heard of (streams.c) */
+    struct worker_link *unposted_first, *unposted_last;    /* with such a message, of any size */
+    bool stream_wanted;            /* a message has been turned away that would be one more of these */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
