@@ -55,16 +55,12 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     restored: bool = False  # it was open before this core started; its links follow
     offered: list[str] = []  # the offered capabilities of the peer's open frame
     management: str = "all"  # its management right: shm/contract/administering.py
+    login: str = ""  # the user that the peer has proved to be (workers/control/guard.py); empty: a stranger
 
     @property
     def peer(self) -> str:
         """The peer's name for the log."""
         return f"{self.container} at {self.host}"
-
-    @property
-    def login(self) -> str:
-        """The user that the peer has proved to be; empty for a stranger, whom the engine calls authenticated, too."""
-        return "" if self.sasl in ("", "ANONYMOUS") or self.user == "anonymous" else self.user
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):

@@ -20,6 +20,7 @@ typedef struct { char *at, *end; } out;
 enum act { RECEIVE, HEAR, SEND, GRANT, DRAIN, DRAINED, HOLD, RELEASE, SAY, WITHDRAW };
 
 void tell(const uint8_t *octets, size_t size, char *to, size_t room);
+int typed(const uint8_t *octets, size_t size);
 size_t rewritten(const uint8_t *octets, size_t size, uint8_t *to);
 size_t shortened(const uint8_t *octets, size_t size, uint8_t *to, uint32_t room);
 size_t headed(uint16_t channel, uint32_t handle, uint32_t id, const uint8_t *tag, int settled, uint8_t *to);
@@ -157,6 +158,8 @@ size_t untext(const uint8_t *octets, size_t size, char *to, size_t room)
 }
 
 int sound(const uint8_t *octets, size_t size) { return lane_state_sound((amqp_value) { octets, size }); }
+
+int typed(const uint8_t *octets, size_t size) { return lane_state_typed((amqp_value) { octets, size }); }
 
 size_t shortened(const uint8_t *octets, size_t size, uint8_t *to, uint32_t room)
 {

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from proton import Data, Described, symbol, ulong
+from proton import uint as proton_uint
 
 from tests.model.lane import WRAP
 
@@ -93,7 +94,7 @@ def engine_value(octets: bytes) -> object:
 STATES = (
     b"\0\x53\x24\x45",
     b"\0\x80" + bytes(7) + b"\x24\xc0\x01\x00",
-    engine_state(0x23, [1, 2]),
+    engine_state(0x23, [proton_uint(1), ulong(2)]),
     engine_state(0x25, [Described(ulong(0x1D), [symbol("amqp:not-allowed"), "no" * 200, {symbol("a"): ["b"]}])]),
     engine_state(0x27, [True, False, {symbol("a"): 1}]),
     engine_state(0x34, [b"transaction", Described(ulong(0x24), [])]),
@@ -235,6 +236,7 @@ def test_a_list_that_holds_fewer_fields_than_it_says_is_malformed(lane: ctypes.C
 def test_a_state_of_the_engine_is_sound_and_cut_it_is_not(lane: ctypes.CDLL, state: bytes) -> None:
     assert lane.sound(state, ctypes.c_size_t(len(state)))
     assert not any(lane.sound(state[:cut], ctypes.c_size_t(cut)) for cut in range(1, len(state)))
+    assert lane.typed(state, ctypes.c_size_t(len(state)))
 
 
 @pytest.mark.parametrize(
@@ -250,12 +252,51 @@ def test_a_state_of_the_engine_is_sound_and_cut_it_is_not(lane: ctypes.CDLL, sta
         b"\x0f",
         b"\xd0" + b"\xff" * 8,
         b"\xc0\x03\x01" * 20,
+        b"\xc0\x02\x01\x46",
+        b"\xc0\x03\x01\x57\x01",
+        b"\xc0\x03\x01\x56\x02",
+        b"\xe0\x04\x02\x56\x01\x02",
+        b"\xc0\x06\x01\x73\0\x11\0\0",
+        b"\xc0\x06\x01\x73\0\0\xd8\0",
+        b"\xe0\x02\0\x9f",
+        b"\xf0\0\0\0\x05\xff\xff\xff\xff\x41",
+        b"\xf0\0\0\0\x05\0\0\x01\x01\x45",
     ],
 )
 def test_a_state_that_lies_is_not_passed_on(lane: ctypes.CDLL, inside: bytes) -> None:
-    """Counts without items, items without counts, odd maps, arrays without octets, lengths that reach outside."""
+    """Counts without items, items without counts, odd maps, arrays without octets, lengths that reach outside; types
+    that nobody has, booleans and characters that are none."""
     for state in (b"\0\x53\x25" + inside, b"\0\x53\x34\xc0" + bytes((len(inside) + 1, 1)) + inside):
         assert not lane.sound(state, ctypes.c_size_t(len(state)))
+
+
+NAME = b"\xa3\x12amqp:rejected:list"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"\0\x53\x23\xc0\x02\x01\x43",
+        b"\0\x53\x23\xc0\x03\x02\x40\x44",
+        b"\0\x53\x24\xa1\x01x",
+        b"\0\x53\x24\xc1\x01\0",
+        b"\0\x53\x25\xc0\x04\x01\xa1\x01x",
+        b"\0\x53\x25\xc0\x05\x01\0\x53\x1d\x45",
+        b"\0\x53\x25\xc0\x05\x01\0\x53\x24\x45",
+        b"\0" + NAME + b"\xc0\x0a\x01\0\x53\x1d\xc0\x04\x01\xa1\x01x",
+        b"\0\x53\x25\xc0\x0a\x01\0\x53\x1d\xc0\x04\x01\xa3\x01\xff",
+        b"\0\x53\x27\xc0\x03\x01\x50\x01",
+        b"\0\x53\x27\xc0\x04\x03\x40\x40\x45",
+        b"\0\x53\x27\xc0\x0a\x03\x40\x40\xc1\x05\x02\xa1\x01\xff\x40",
+        b"\0\x53\x33\x45",
+        b"\0\x53\x34\xc0\x07\x02\xa0\0\0\x53\x25\x40",
+        b"\0\x53\x99\xa1\x01\xff",
+    ],
+)
+def test_a_state_whose_fields_are_others_is_no_state_of_that_name(lane: ctypes.CDLL, state: bytes) -> None:
+    """A peer that reads it by the standard (AMQP 1.0 part 3.4) would end its connection."""
+    assert lane.sound(state, ctypes.c_size_t(len(state)))
+    assert not lane.typed(state, ctypes.c_size_t(len(state)))
 
 
 def shorter(lane: ctypes.CDLL, state: bytes, room: int) -> bytes:

@@ -72,12 +72,13 @@ PRIVATE void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t 
 PRIVATE void credit_owed(pump *p, worker_link *k, uint32_t credit);
 
 /* streams.c */
-PRIVATE bool stream_fits(const pump *p, const worker_link *k);
+PRIVATE bool stream_fits(pump *p, const worker_link *k);
 PRIVATE uint64_t stream_room(pump *p, in_delivery *s);
 PRIVATE void stream_gathered(pump *p, in_delivery *s);
 PRIVATE void stream_begin(pump *p, in_delivery *s);
 PRIVATE void stream_over(pump *p, in_delivery *s);
 PRIVATE void stream_stalled(pump *p, in_delivery *s);
+PRIVATE void streams_check(pump *p);
 PRIVATE void post_continue(pump *p, in_delivery *s, uint8_t flags);
 PRIVATE void intake_flush(pump *p);
 PRIVATE void intake_grown(pump *p, in_delivery *s);

@@ -5,6 +5,15 @@
 
 #include "workers/amqp/amqp.h"
 
+/* The octets of the sections that are there as a whole.  An array may claim thousands of elements that have no octets:
+ * Python would make an object of each, and text of it. */
+static uint32_t message_sound(const message_seen *m)
+{
+    uint32_t at = 0;
+    for (size_t n; (n = lane_value_sound(m->bytes + at, m->bytes + m->length)) != AMQP_WRONG; at += (uint32_t) n) { }
+    return at;
+}
+
 /* Copies the beginning of a chain's message, as far as it has arrived. */
 static void message_tell(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent)
 {
@@ -21,6 +30,7 @@ static void message_tell(pump *p, worker_link *k, const arena_view *v, uint32_t 
         m.length += n;
         chain_advance(&r, n);
     }
+    m.length = message_sound(&m);
     p->on_event(p->self, EV_MESSAGE, k->conn, k, &m, NULL);
 }
 

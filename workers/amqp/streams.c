@@ -14,18 +14,27 @@
  * of them could use up the rest, and none would end.  So only as many are gathered, beyond what each is sure of, as the
  * rest has room for at their longest; the others wait until one of these is posted or gone.  Again a connection leaves
  * some to others.
+ *
+ * Many connections could still hold all of these, with messages that never end.  So while others wait, one is refused
+ * of which the core has not heard for UNPOSTED_MS: its sections have not come.
  */
 #include "workers/amqp/amqp.h"
 
 #define GATHERED_BLOCKS (SCAN_LIMIT / ARENA_LARGE_BYTES + 2)   /* of a message: with more it is posted, or refused */
 
+#define UNPOSTED_MS 5000               /* for the sections of a message to come, while others wait */
+
+static const char unposted[] = "its sections have not come within 5 s, and other messages wait for their turn";
+
 _Static_assert(ROUTE_WHOLE <= SCAN_LIMIT, "neither a scan nor a route worker waits for more");
 
 /* Whether who pays for a link may have one more stream. */
-PRIVATE bool stream_fits(const pump *p, const worker_link *k)
+PRIVATE bool stream_fits(pump *p, const worker_link *k)
 {
     const uint32_t most = p->arena.view.large_count / 2 / STREAM_BLOCKS;
-    return p->streams < most && use_of(k)->streams <= part_of(k) * (most - p->streams - 1);
+    const bool fits = p->streams < most && use_of(k)->streams <= part_of(k) * (most - p->streams - 1);
+    p->stream_wanted |= !fits;
+    return fits;
 }
 
 /* Whether a message that is not posted yet may have more than it is sure of; if so, it is gathered from now on. */
@@ -34,16 +43,37 @@ static bool stream_gathers(pump *p, in_delivery *s)
     block_use *use = use_of(s->link);
     const uint32_t room = p->arena.view.large_count / 4 / GATHERED_BLOCKS, most = room ? room : 1;
     if (s->gathered) return true;
-    if (p->gathered >= most || use->gathered > part_of(s->link) * (most - p->gathered - 1)) return false;
+    if (p->gathered >= most || use->gathered > part_of(s->link) * (most - p->gathered - 1)) {
+        p->stream_wanted = true;
+        return false;
+    }
     s->gathered = true;
     use->gathered++;
     p->gathered++;
     return true;
 }
 
+static void unposted_add(pump *p, worker_link *k)
+{
+    k->unposted_since = p->now_ms;
+    k->unposted_next = NULL;
+    k->unposted_previous = p->unposted_last;
+    *(p->unposted_last ? &p->unposted_last->unposted_next : &p->unposted_first) = k;
+    p->unposted_last = k;
+}
+
+static void unposted_remove(pump *p, worker_link *k)
+{
+    if (!k->unposted_since) return;
+    k->unposted_since = 0;
+    *(k->unposted_previous ? &k->unposted_previous->unposted_next : &p->unposted_first) = k->unposted_next;
+    *(k->unposted_next ? &k->unposted_next->unposted_previous : &p->unposted_last) = k->unposted_previous;
+}
+
 /* It is posted, or gone: another one may be gathered. */
 PRIVATE void stream_gathered(pump *p, in_delivery *s)
 {
+    unposted_remove(p, s->link);
     if (!s->gathered) return;
     s->gathered = false;
     use_of(s->link)->gathered--;
@@ -70,6 +100,7 @@ PRIVATE void stream_begin(pump *p, in_delivery *s)
     s->stream = true;
     use_of(s->link)->streams++;
     p->streams++;
+    unposted_add(p, s->link);
 }
 
 /* No more of a message is to come, or nobody needs it: another one may be a stream. */
@@ -81,6 +112,33 @@ PRIVATE inline void stream_over(pump *p, in_delivery *s)
     use_of(s->link)->streams--;
     p->streams--;
     p->freed = true;
+}
+
+/* Ends a message of which the core has not heard, and reads on. */
+static void unposted_refuse(pump *p, worker_link *k)
+{
+    in_delivery *s = k->current;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    if (s->writer.head != ROUTERD_NIL) arena_free_chain(&p->arena, s->writer.head);
+    intake_refuse(p, k, s->delivery, unposted, "amqp:resource-limit-exceeded");
+    intake_discard(p, s, true);
+    kept_change(p, k, before);
+    intake_resume(p, k);
+}
+
+/* Refuses a message that has kept others waiting.  To be called from time to time: while others wait, it looks at all
+ * streams that have not been posted.  The time during which the router does not read a sender does not count. */
+PRIVATE void streams_check(pump *p)
+{
+    if (p->stalled_first == ROUTERD_NIL) p->stream_wanted = false;
+    if (!p->stream_wanted) return;
+    for (worker_link *k = p->unposted_first; k; k = k->unposted_next) {
+        if (k->stalled || !k->conn->reading || p->resting) { k->unposted_since = p->now_ms; continue; }
+        if (p->now_ms < k->unposted_since + UNPOSTED_MS) continue;
+        p->stream_wanted = false;
+        unposted_refuse(p, k);
+        return;
+    }
 }
 
 PRIVATE inline void post_continue(pump *p, in_delivery *s, uint8_t flags)

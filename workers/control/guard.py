@@ -54,7 +54,10 @@ class Counters(Protocol):
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """An accepted connection: its user, protection and rights; ``tls_strength`` is in bits."""
+    """An accepted connection: its user, protection and rights; ``tls_strength`` is in bits.
+
+    ``login`` is the user that a client has proved to be; empty for a stranger, whom the engine authenticates, too.
+    """
 
     user: str
     authenticated: bool
@@ -65,6 +68,7 @@ class Passed(msgspec.Struct, frozen=True):
     admission: Admission | None
     management: str = READ  # shm.contract.administering
     max_message: int = 0  # octets; 0: any
+    login: str = ""
 
 
 class Guard:
@@ -167,7 +171,8 @@ class Guard:
             self._engine.limit(index, grant.user_id, *limits)
         configured = [terms.management, grant.admission.management if grant.admission else ""]
         right = granted(configured, known=proved, host=host_of(peer))
-        return Passed(user, *protection, grant.admission, right, grant.max_message_size)
+        login = user if proved and isinstance(terms, ListenerSetup) else ""
+        return Passed(user, *protection, grant.admission, right, grant.max_message_size, login)
 
     def peer(self, index: int) -> str:
         """Return the peer's address:port, also for a lost connection."""

@@ -33,6 +33,7 @@ from workers.control.guard import Guard, Passed
 from workers.control.link_requests import GONE, LinkRequests
 from workers.control.neighbours import AmqpError, Connectors, Framed
 from workers.control.opening import (
+    ACCEPTING,
     CAPABILITIES,
     NO_DESCRIPTORS,
     OF_ROUTERS,
@@ -202,6 +203,7 @@ class Handler:
             restored=restored,
             offered=offered,
             management=passed.management,
+            login=passed.login,
         )
         try:
             self._registry.post(opened, connection=index, connection_generation=generation)
@@ -293,6 +295,10 @@ class Handler:
         """Log that accept() fails for lack of descriptors or memory; the pump retries ten times a second."""
         name = self._listeners[config].shown
         self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
+
+    def accept_again(self) -> None:
+        """Log that no accept() has failed any more for a second."""
+        SERVER.info(ACCEPTING)
 
     # ---- links ----
 

@@ -18,6 +18,7 @@ NO_DESCRIPTORS: Final = (
     "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
     "(ulimit -n) or lower the number of clients"
 )
+ACCEPTING: Final = "connections are accepted again: there are file descriptors and memory"
 SILENT: Final = "local-idle-timeout expired"  # the engine's description
 OF_ROUTERS: Final = ("inter-router", "edge")
 
@@ -82,7 +83,7 @@ def described(opened: ConnectionOpened) -> str:
 
 def introduced(opened: ConnectionOpened, terms: Terms) -> str:
     """Return what the log says of a connection behind its container: who has logged in, how, by which door."""
-    words = [f", user {opened.login!r}"] if opened.login and isinstance(terms, ListenerSetup) else []
+    words = [f", user {opened.login!r}"] if opened.login else []
     words += [f", {opened.tls_protocol}"] if opened.tls_protocol else []
     words += [f", role {opened.role}"] if opened.role != "normal" else []
     words += [f", listener {terms.shown}"] if isinstance(terms, ListenerSetup) else []

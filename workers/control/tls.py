@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 SERVER = logging.getLogger("SERVER")
 
 # The letters of uidFormat: fields of the certificate's subject, and digests of the certificate (engine.h).
-SUBJECT_FIELDS: Final = {"c": 0, "s": 1, "l": 2, "o": 3, "u": 4, "n": 5}
+SUBJECT_FIELDS: Final = {"c": "C", "s": "ST", "l": "L", "o": "O", "u": "OU", "n": "CN"}
 DIGESTS: Final = {"1": 0, "2": 1, "5": 2}
+
+_FIELD: Final = re.compile(r"([^=,+\\]+)=((?:[^,+\\]|\\[0-9A-F]{2}|\\.)*)(?:[,+]|$)")  # of a subject
+_ESCAPED: Final = re.compile(rb"\\([0-9A-F]{2}|.)")
+_CONTROL: Final = re.compile(r"[\0-\x1f\x7f-\x9f]")
 
 PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
@@ -43,7 +47,7 @@ class Engine(Protocol):
     """The part of workers.loop.pump.Security that certificates need."""
 
     def secure_listener(self, number: int, tls: dict[str, str | bool] | None) -> str | None: ...
-    def certificate_field(self, index: int, field: int) -> str | None: ...
+    def certificate_subject(self, index: int) -> str: ...
     def certificate_digest(self, index: int, algorithm: int) -> str | None: ...
 
 
@@ -227,19 +231,49 @@ class Certificates:
         tls = self._tls.get(number)
         if tls is None or not is_uid_format(tls.uid_format):
             return ""
-        parts = [self._part(index, letter) for letter in tls.uid_format]
+        fields = subject_fields(self._engine.certificate_subject(index)) if set(tls.uid_format) - set(DIGESTS) else {}
+        parts = [self._part(index, letter, fields) for letter in tls.uid_format]
         user = ";".join(part for part in parts if part)
         return self._names.get(tls.uid_name_mapping_file, {}).get(user, user)
 
-    def _part(self, index: int, letter: str) -> str | None:
+    def _part(self, index: int, letter: str, fields: dict[str, str]) -> str | None:
         if letter in DIGESTS:
             return self._engine.certificate_digest(index, DIGESTS[letter])
-        try:
-            return self._engine.certificate_field(index, SUBJECT_FIELDS[letter])
-        except UnicodeDecodeError as error:
-            octets = error.object.decode("ascii", "backslashreplace")
-            why = f"uidFormat {letter}: the subject of its certificate is not UTF-8: {octets}"
-            raise CertificateError(why) from None
+        found = fields.get(SUBJECT_FIELDS[letter])
+        if found is None:
+            return None
+        text = _text(found)
+        if not text:
+            why = f"uidFormat {letter}: the subject of its certificate has a field that is no text: {found}"
+            raise CertificateError(why)
+        return text
+
+
+def subject_fields(subject: str) -> dict[str, str]:
+    """Return the fields of a subject (RFC 2253) as it spells them, by their types; of each type the first.
+
+    The last one of the text is the certificate's first. OpenSSL ends the text behind a field that it cannot convert.
+    Raises CertificateError for such a text: fields may be missing.
+    """
+    fields, at = {}, 0
+    while found := _FIELD.match(subject, at):
+        fields[found[1]], at = found[2], found.end()
+    if at < len(subject) or subject.endswith("="):
+        raise CertificateError(f"the subject of its certificate has a field that is no text: {subject}")
+    return fields
+
+
+def _text(spelt: str) -> str:
+    """Return the text of a subject's field; empty if it is none, or has a control character, such as NUL."""
+    try:
+        text = _ESCAPED.sub(lambda one: _octets(one[1]), spelt.encode("ascii")).decode()
+    except UnicodeError:
+        return ""
+    return "" if spelt.startswith("#") or _CONTROL.search(text) else text
+
+
+def _octets(escaped: bytes) -> bytes:
+    return bytes.fromhex(escaped.decode()) if len(escaped) > 1 else escaped
 
 
 def is_uid_format(text: str) -> bool:

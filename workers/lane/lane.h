@@ -173,6 +173,7 @@ PRIVATE uint32_t lane_put_first(uint8_t *to, uint32_t room, const lane_frame *f)
 PRIVATE uint32_t lane_state_code(amqp_value state);
 PRIVATE size_t lane_value_sound(const uint8_t *at, const uint8_t *end);
 PRIVATE bool lane_state_sound(amqp_value state);
+PRIVATE bool lane_state_typed(amqp_value state);
 PRIVATE uint32_t lane_state_shorten(amqp_value state, uint8_t *to, uint32_t room);
 
 /* ---- texts ---- */
@@ -185,6 +186,7 @@ typedef struct {
 
 /* text.c */
 PRIVATE bool lane_texts(const lane_frame *f, lane_no_text *no);
+PRIVATE bool lane_values_text(amqp_value v);
 PRIVATE bool lane_user_text(const char *user, lane_no_text *no);
 
 /* ---- maps ---- */

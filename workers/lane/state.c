@@ -3,6 +3,7 @@
 
 #define STATE_DEPTH 12                 /* values in values, which others read */
 #define VALUE_DEPTH 64                 /* the same of a value that is described, and not passed on */
+#define HOLLOW_MOST 256u               /* elements without octets of an array, whose count alone costs its reader */
 
 /* The number that a descriptor by name stands for. */
 __attribute__((cold)) static uint32_t state_named(amqp_octets name)
@@ -12,6 +13,7 @@ __attribute__((cold)) static uint32_t state_named(amqp_octets name)
         { "amqp:rejected:list", LANE_REJECTED }, { "amqp:released:list", LANE_RELEASED },
         { "amqp:modified:list", LANE_MODIFIED }, { "amqp:declared:list", LANE_DECLARED },
         { "amqp:transactional-state:list", LANE_TRANSACTIONAL },
+        { "amqp:error:list", LANE_ERROR },
     };
     for (size_t i = 0; name.at && i < sizeof known / sizeof *known; i++)
         if (name.size == strlen(known[i].name) && !memcmp(name.at, known[i].name, name.size)) return known[i].code;
@@ -33,6 +35,30 @@ PRIVATE inline uint32_t lane_state_code(amqp_value state)
 
 static size_t value_sound(const uint8_t *p, const uint8_t *end, int depth);
 static size_t content_sound(uint8_t code, const uint8_t *p, const uint8_t *end, int depth);
+
+/* Whether the standard has a type for a constructor (AMQP 1.0 part 1.6). */
+static bool constructor_known(uint8_t code)
+{
+    switch (code) {
+    case AMQP_NULL ... AMQP_LIST0:
+    case AMQP_UBYTE ... AMQP_BOOLEAN:
+    case AMQP_USHORT ... AMQP_SHORT:
+    case AMQP_UINT ... AMQP_DECIMAL32:
+    case AMQP_ULONG ... AMQP_DECIMAL64:
+    case AMQP_DECIMAL128:
+    case AMQP_UUID: return true;
+    default: return code >= AMQP_BINARY8;                      /* inside_sound and amqp_is_octets know these */
+    }
+}
+
+/* Whether the content of a fixed width is one that its type has. */
+static bool fixed_sound(uint8_t code, const uint8_t *p)
+{
+    if (code == AMQP_BOOLEAN) return *p <= 1;
+    if (code != AMQP_CHAR) return true;
+    uint32_t character = be32(p);
+    return character < 0xd800 || (character > 0xdfff && character <= 0x10ffff);
+}
 
 /* Behind the count of a list or map: exactly that many values. */
 static bool items_sound(const uint8_t *p, const uint8_t *end, uint32_t count, int depth)
@@ -56,7 +82,11 @@ static bool elements_sound(const uint8_t *p, const uint8_t *end, uint32_t count,
     }
     if (p >= end) return false;
     uint8_t code = *p++;
-    if (amqp_is_fixed(code)) return (uint64_t) count * amqp_width[code >> 4] == (uint64_t) (end - p);
+    if (!constructor_known(code)) return false;
+    const uint32_t width = amqp_width[code >> 4];
+    if (amqp_is_fixed(code) && !width) return count <= HOLLOW_MOST && p == end;
+    if (amqp_is_fixed(code) && code != AMQP_BOOLEAN && code != AMQP_CHAR)
+        return (uint64_t) count * width == (uint64_t) (end - p);
     while (count--) {
         size_t n = content_sound(code, p, end, depth);
         if (n == AMQP_WRONG) return false;
@@ -84,7 +114,7 @@ static size_t content_sound(uint8_t code, const uint8_t *p, const uint8_t *end, 
     size_t left = (size_t) (end - p), head = code & AMQP_WIDE ? 4 : 1;
     if (amqp_is_fixed(code)) {
         size_t width = amqp_width[code >> 4];
-        return width <= left ? width : AMQP_WRONG;
+        return constructor_known(code) && width <= left && fixed_sound(code, p) ? width : AMQP_WRONG;
     }
     if (code < AMQP_BINARY8 || left < head) return AMQP_WRONG;
     size_t size = (size_t) be_of(p, (uint32_t) head);
@@ -118,6 +148,57 @@ PRIVATE inline bool lane_state_sound(amqp_value state)
     if (__builtin_expect(state.size == sizeof plain && !memcmp(state.at, plain, sizeof plain), 1)) return true;
     if (!state.at || *state.at != AMQP_DESCRIBED) return false;
     return value_sound(state.at, state.at + state.size, STATE_DEPTH) == state.size;
+}
+
+/* ---- fields of the states that the standard has ---- */
+
+/* A letter for the type of each field; of an unknown state nothing is said. */
+static const struct { uint32_t code; uint8_t must; const char *types; } state_types[] = {
+    { LANE_RECEIVED, 2, "IL" }, { LANE_ACCEPTED, 0, "" }, { LANE_REJECTED, 0, "e" }, { LANE_RELEASED, 0, "" },
+    { LANE_MODIFIED, 0, "bbm" }, { LANE_DECLARED, 1, "x" }, { LANE_TRANSACTIONAL, 1, "xo" }, { LANE_ERROR, 1, "ysm" },
+};
+
+static bool list_typed(amqp_value v, uint32_t code);
+
+static bool field_typed(amqp_value v, char type)
+{
+    const uint8_t code = amqp_code_of(v);
+    switch (type) {
+    case 'I': return code == AMQP_UINT0 || code == AMQP_SMALLUINT || code == AMQP_UINT;
+    case 'L': return code == AMQP_ULONG0 || code == AMQP_SMALLULONG || code == AMQP_ULONG;
+    case 'b': return amqp_is_boolean(code);
+    case 'm': return amqp_is_map(code);
+    case 'x': return amqp_is_binary(code);
+    case 'y': return amqp_is_symbol(code);
+    case 's': return amqp_is_string(code);
+    case 'e': return lane_state_code(v) == LANE_ERROR && list_typed(v, LANE_ERROR);
+    default: return lane_state_code(v) && list_typed(v, lane_state_code(v));
+    }
+}
+
+/* Whether a described list has the fields of its code.  Fields behind the known ones are for others to judge. */
+static bool list_typed(amqp_value v, uint32_t code)
+{
+    uint32_t which = 0, known = sizeof state_types / sizeof *state_types, count;
+    amqp_cursor items;
+    while (which < known && state_types[which].code != code) which++;
+    if (which == known) return true;
+    amqp_value name = amqp_take(v.at + 1, v.at + v.size, AMQP_DEPTH);
+    if (!amqp_list(amqp_take(name.at + name.size, v.at + v.size, 0), &items, &count)) return false;
+    if (count < state_types[which].must) return false;
+    for (uint32_t i = 0; i < count && state_types[which].types[i]; i++) {
+        amqp_value one = amqp_next(&items);
+        if (!one.at) return false;
+        if (*one.at == AMQP_NULL ? i < state_types[which].must : !field_typed(one, state_types[which].types[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a sound state is one that each peer can read: its fields have their types, and its texts are text. */
+PRIVATE bool lane_state_typed(amqp_value state)
+{
+    return list_typed(state, lane_state_code(state)) && lane_values_text(state);
 }
 
 /* ---- shorter ones, for peers with small frames ---- */

@@ -1,4 +1,5 @@
-/* What is no text (AMQP 1.0 part 1.6.20, 1.6.21): the one place that decides it for what peers say in OPEN and ATTACH.
+/* What is no text (AMQP 1.0 part 1.6.20, 1.6.21): the one place that decides it for what peers say in OPEN and ATTACH,
+ * and in states of deliveries, which others read.
  *
  * A string is UTF-8, a symbol is ASCII.  What names somebody has no NUL besides, because the engine's names end there:
  * two peers, addresses or links would be one.  Texts of other frames, such as errors, name nobody; they are shown with
@@ -87,6 +88,13 @@ static bool items_text(amqp_cursor items, int depth, wrong_text *wrong)
             return false;
     }
     return true;
+}
+
+/* Whether all strings and symbols in a value are text. */
+PRIVATE bool lane_values_text(amqp_value v)
+{
+    wrong_text wrong;
+    return items_text((amqp_cursor) { v.at, v.at + v.size }, TEXT_DEPTH, &wrong);
 }
 
 /* Says which field of what has such a text, and its octets. */

@@ -104,7 +104,7 @@ cdef extern nogil:
     cbool pn_ssl_get_cipher_name(pn_ssl_t *ssl, char *name, size_t size)
     cbool pn_ssl_get_protocol_name(pn_ssl_t *ssl, char *name, size_t size)
     int pn_ssl_get_ssf(pn_ssl_t *ssl)
-    const char *pn_ssl_get_remote_subject_subfield(pn_ssl_t *ssl, int field)
+    const char *pn_ssl_get_remote_subject(pn_ssl_t *ssl)
     int pn_ssl_get_cert_fingerprint(pn_ssl_t *ssl, char *text, size_t size, int hash)
     void pn_link_set_max_message_size(pn_link_t *link, uint64_t size)
     int pn_link_remote_snd_settle_mode(pn_link_t *link)

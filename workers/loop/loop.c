@@ -352,6 +352,8 @@ static void turn_timers(pump *p)
     waits_serve(p);
     if (p->now_ms >= p->next_sweep) {
         conns_sweep(p);
+        accept_calm(p);
+        streams_check(p);
         starving_check(p);
         pressure_check(p);
         stats_set(p->stats, N_UNSETTLED, p->unsettled);

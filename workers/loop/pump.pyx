@@ -39,8 +39,8 @@ cdef class Pump(AnnotatingPump):
 
     The handler that it serves is called for everything that is not per message: ``connection_open(connection, generation)``,
     ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
-    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``. ``segments`` is a
-    shm.memory.segment.Segments and must outlive the pump.
+    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)``, ``accept_failed(listener)`` and ``accept_again()``.
+    ``segments`` is a shm.memory.segment.Segments and must outlive the pump.
     """
 
     cdef object handler, relays, segments, error
@@ -213,6 +213,7 @@ cdef class Pump(AnnotatingPump):
         elif event == EV_CONNECTION_GONE:
             self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)))
         elif event == EV_ACCEPT_FAILED: self.handler.accept_failed((<worker_listener *> obj).config)
+        elif event == EV_ACCEPT_AGAIN: self.handler.accept_again()
         elif event == EV_CERTIFICATES: self.handler.certificates_due(<worker_listener *> obj - self.p.listeners)
         elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
         elif event == EV_MESSAGE: self.message(index, k, <message_seen *> obj)

@@ -1,4 +1,5 @@
-/* The frames of a login, before the engine gets them (AMQP 1.0 part 5.3): of SASL's type, and in their order.
+/* The frames of a login, before the engine gets them (AMQP 1.0 part 5.3): of SASL's type, in their order, and no larger
+ * than any peer takes, if they are relayed.
  *
  *   a client says   init, of a mechanism --> responses
  *   a server says   mechanisms --> challenges --> outcome
@@ -15,8 +16,9 @@ PRIVATE bool lane_orderly(lane_connection *l, const uint8_t *octets, size_t ther
 {
     lane_frame f;
     size_t size = lane_frame_size(octets, there, UINT32_MAX);
-    if (!size || size == AMQP_WRONG || size > there) return true;
-    if (pn_sasl_outcome(pn_sasl(l->transport)) != PN_SASL_NONE) return true;
+    if (!size || size == AMQP_WRONG || pn_sasl_outcome(pn_sasl(l->transport)) != PN_SASL_NONE) return true;
+    if (size > SASL_FRAME_MOST && relay_passes(l->c)) return false;
+    if (size > there) return true;
     enum lane_fault fault = lane_sasl_read(octets, size, &f);
     if (fault == LANE_FRAMING || (fault == LANE_FINE && !f.performative)) return true;
     if (fault != LANE_FINE) return false;

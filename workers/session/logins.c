@@ -1,16 +1,17 @@
-/* What a client says while its login has no answer yet, as clients do that do not wait: it stays here, and goes through
- * the layers below the lane when the answer is out.
+/* What a client says before the answer to its login is out, as clients do that do not wait: it stays here, and goes
+ * through the layers below the lane afterwards.
  */
 #include <stdlib.h>
 
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
-/* Keeps octets that came before the answer to a login. */
+/* Keeps octets that came before the answer to a login was out; one that is decided goes out in the next turn. */
 PRIVATE ssize_t lane_hold(lane_connection *l, const uint8_t *octets, size_t size)
 {
     rest_add(l, octets, size);
-    l->behind = l->asking = true;
+    l->behind = true;
+    l->asking = relay_asking(l->c);
     turn_await(l);
     return (ssize_t) size;
 }

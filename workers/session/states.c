@@ -137,11 +137,24 @@ PRIVATE void state_unmake(delivery *d)
     d->state_made = NULL;
 }
 
+/* The peer's state as others may get it: an outcome whose fields are none of it loses them, another such state is
+ * none. */
+static amqp_value state_fit(amqp_value state)
+{
+    const amqp_value none = { NULL, 0 };
+    if (!lane_state_sound(state)) return none;
+    const uint32_t code = lane_state_code(state);
+    if (lane_state_typed(state)) return state;
+    if (code < LANE_ACCEPTED || code > LANE_MODIFIED) return none;
+    return (amqp_value) { plain_states[code - LANE_ACCEPTED], sizeof *plain_states };
+}
+
 /* Keeps the peer's state, if it is sound.  Some senders say the same with each TRANSFER of a delivery. */
 __attribute__((noinline)) static void state_keep(delivery *d, amqp_value state)
 {
     if (d->state_code && d->state_size == state.size && !memcmp(d->state, state.at, state.size)) return;
-    if (!lane_state_sound(state)) return;
+    state = state_fit(state);
+    if (!state.at) return;
     uint32_t size = (uint32_t) state.size;
     long_state **last = &d->link->session->connection->last_heard;
     uint8_t *made = size > sizeof d->small ? long_state_take(last, state.at, size) : NULL;

@@ -52,6 +52,8 @@ struct worker_link {
     uint32_t kept[2];              /* in: blocks of each class that its messages occupy */
     uint32_t stalled_next, stalled_previous;
     struct in_delivery *current;   /* in: the message being received, if not in one piece */
+    struct worker_link *unposted_next, *unposted_previous;
+    int64_t unposted_since;        /* in: since when `current` is read, and the core has not heard of it; 0: not so */
     struct in_delivery *in_first;    /* in: unsettled */
     struct out_delivery *queue_first, *queue_last, *unsettled_first;
     uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */

@@ -51,7 +51,7 @@
 
 enum pump_event {                  /* the events that Python handles */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL,
-    EV_ACCEPT_FAILED,
+    EV_ACCEPT_FAILED, EV_ACCEPT_AGAIN,
     EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE,
     EV_FRAMED_OPEN,
     EV_ROUTE_SENDER, EV_RELAY
@@ -111,6 +111,8 @@ struct pump {
     struct worker_connection *drain_first, *drain_last;    /* with links that want to drain: they take turns */
     uint32_t streams;              /* messages of which more is to come */
     uint32_t gathered;             /* those with more than STREAM_SURE that the core has not heard of (streams.c) */
+    struct worker_link *unposted_first, *unposted_last;    /* with such a message, of any size */
+    bool stream_wanted;            /* a message has been turned away that would be one more of these */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
@@ -132,6 +134,7 @@ struct pump {
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
+    int64_t accept_failed;         /* when it last found none; 0: never, or that is over and has been told */
     uint32_t accept_first;         /* the listener that is looked at first after a while without */
     uint64_t busy_poll_ns;
     uint64_t moved;            /* records in and out at the last idle turn */

@@ -18,6 +18,7 @@
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than a connection needs, because others allocate, too */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
+#define ACCEPT_CALM_MS 1000            /* without such a failure: it is over */
 #define ACCEPT_PAUSE_MS 1              /* so many connections come that their share of a turn is used up */
 #define BEGUN_MOST 500000u             /* that share, handshakes with it, in nanoseconds */
 
@@ -101,6 +102,14 @@ PRIVATE void sockets_retry(pump *p)
     listeners_arm(p, true);
 }
 
+/* Tells when connections have been accepted again for a while: with one descriptor left that comes and goes. */
+PRIVATE void accept_calm(pump *p)
+{
+    if (!p->accept_failed || p->exhausted || p->now_ms < p->accept_failed + ACCEPT_CALM_MS) return;
+    p->accept_failed = 0;
+    p->on_event(p->self, EV_ACCEPT_AGAIN, NULL, NULL, NULL, NULL);
+}
+
 /* Whether a connection may begin, or go on with its handshake, in this turn. */
 PRIVATE bool begin_allowed(pump *p) { return p->begun < BEGUN_MOST && !core_crowded(p); }
 
@@ -131,6 +140,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 accept_rest(p, ACCEPT_FAILED_MS);
                 accept_able(p, false);
+                p->accept_failed = p->now_ms;
                 p->on_event(p->self, EV_ACCEPT_FAILED, NULL, NULL, l, NULL);
             }
             break;

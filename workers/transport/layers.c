@@ -11,7 +11,7 @@
  *
  * The lane reads once their header has come, and writes our header and all behind it; OPEN does not wait for their
  * header.  A layer that reads a header sees at most the 8 octets of one: clients send frames behind it without waiting.
- * While a login waits for its answer (relay.c), the lane keeps a header that comes, and all behind it (lane_hold).
+ * Until the answer to a login is out, the lane keeps a header that comes, and all behind it (lane_hold).
  *
  * The engine describes no frame of a traced connection by itself, since malformed octets would crash it: the lane does
  * (trace.c).  SASL frames are the engine's; it is quiet about those that are malformed.
@@ -86,6 +86,13 @@ PRIVATE bool layers_refused(const lane_connection *l)
     return pn_sasl_outcome(pn_sasl(l->transport)) > PN_SASL_OK;
 }
 
+/* Whether a client's login has no answer yet, or one that is not out: an error before it is would end the connection
+ * without OPEN and CLOSE. */
+static bool layers_unanswered(const lane_connection *l)
+{
+    return relay_asking(l->c) || (!l->c->dialled && pn_sasl_outcome(pn_sasl(l->transport)) == PN_SASL_OK);
+}
+
 /* Notes that a client's first octets are those of TLS where none is served: the engine ends such a connection without
  * a word. */
 static void layers_tls_unserved(const lane_connection *l, const char *octets, size_t size)
@@ -105,10 +112,11 @@ static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets,
     lane_connection *l = layers_lane(t);
     enum watched w = layers_which(l->slots[layer]);
     bool sasl = w == SASL_THEIRS || w == SASL_BOTH;
+    if (!size && l->behind) return 0;                          /* as in lane_in */
     if (size && l->rest_size) return lane_joined(l, (const uint8_t *) octets, size);
     if (size && sasl && layers_refused(l)) return (ssize_t) size;
     if (w == DETECT) layers_tls_unserved(l, octets, size);
-    if (size && sasl && *octets == 'A' && relay_asking(l->c)) {    /* a header: no frame of SASL is that large */
+    if (size && sasl && *octets == 'A' && layers_unanswered(l)) {  /* a header: no frame of SASL is that large */
         l->layer = layer;
         return lane_hold(l, (const uint8_t *) octets, size);
     }

@@ -45,6 +45,15 @@ PRIVATE bool relay_asking(const worker_connection *c)
     return r->state == RELAY_ASKING || r->state == RELAY_OPENING || (r->state == RELAY_CONNECTING && r->early);
 }
 
+/* Whether a connection's SASL frames are passed on, or come from whoever gets them. */
+PRIVATE bool relay_passes(const worker_connection *c) { return c->relay && !c->relay->local; }
+
+/* The octets that a field of text or binary takes. */
+static size_t relay_field(size_t size) { return size + (size > UINT8_MAX ? 5 : 2); }
+
+/* Whether so many octets of fields make a frame that each peer takes, with its head, its descriptor and a list. */
+static bool relay_fits(size_t fields) { return 8 + 3 + 9 + fields <= SASL_FRAME_MOST; }
+
 /* Whether the end of a client's input ends its login: a service may never answer. */
 PRIVATE bool relay_ended(const worker_connection *c) { return c->lane->asking && c->relay && !c->relay->local; }
 
@@ -168,6 +177,11 @@ static void relay_ask(relay *r)
         return;
     }
     if (r->local) { relay_login(r); return; }
+    size_t realm = r->realm ? relay_field(r->realm) : 0;
+    if (!relay_fits(relay_field(strlen(r->mechanism)) + relay_field(r->client.size) + realm)) {
+        relay_refuse(r, PN_SASL_AUTH, "the client's sasl-init would exceed 512 octets with the service's realm");
+        return;
+    }
     r->state = RELAY_ASKING;
     pnx_sasl_set_selected_mechanism(r->down->transport, r->mechanism);
     relay_say(r, r->down, &r->client, SASL_POSTED_INIT);
@@ -235,7 +249,8 @@ static void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
 /* Sends the question of Cyrus SASL to the client. */
 GLUE void relay_question(relay *r, const char *start, size_t size)
 {
-    if (r->state == RELAY_ASKING && r->up && relay_keep(&r->service, &(pn_bytes_t) { size, start })) {
+    const pn_bytes_t question = { size, start };
+    if (r->state == RELAY_ASKING && r->up && relay_fits(relay_field(size)) && relay_keep(&r->service, &question)) {
         r->state = RELAY_ANSWERING;
         relay_say(r, r->up, &r->service, SASL_POSTED_CHALLENGE);
     } else relay_refuse(r, PN_SASL_TEMP, "no challenge could be sent");
@@ -293,7 +308,8 @@ GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm)
 {
     r->down = c;
     relay_join(r, c);
-    if (*realm) pnx_sasl_set_local_hostname(c->transport, realm);
+    r->realm = strlen(realm);
+    if (r->realm) pnx_sasl_set_local_hostname(c->transport, realm);
 }
 
 /* Gives a new client a relay. A listener with a service requires SASL; one with Cyrus SASL has its own setting for

@@ -123,17 +123,13 @@ cdef class Security(PumpPart):
         return (bool(pn_transport_is_authenticated(c.transport)), bool(pn_transport_is_encrypted(c.transport)),
                 text(protocol), text(cipher), strength)
 
-    def certificate_field(self, uint32_t index, int field):
-        """Return a subject field of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None.
+    def certificate_subject(self, uint32_t index):
+        """Return the subject of a client's certificate as RFC 2253 spells it, in ASCII; empty without one.
 
-        Raises UnicodeDecodeError for one that is not UTF-8.
+        The engine's function for its fields returns their octets without their length and without their encoding.
         """
         cdef worker_connection *c = self.connection(index)
-        cdef const char *value
-        if not c.secured:
-            return None
-        value = pn_ssl_get_remote_subject_subfield(pn_ssl(c.transport), field)
-        return None if value == NULL else value.decode()
+        return text(pn_ssl_get_remote_subject(pn_ssl(c.transport))) if c.secured else ""
 
     def certificate_digest(self, uint32_t index, int algorithm):
         """Return the hexadecimal digest of a client's certificate (engine.h, PN_SSL_SHA…), or None."""

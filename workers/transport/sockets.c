@@ -117,7 +117,7 @@ GLUE void conn_broken(pump *p, worker_connection *c)
     mark_dirty(p, c);
 }
 
-/* A peer that writes nothing after its CLOSE may still read ours, which waits until its links are gone. */
+/* A peer that writes nothing more may still read our CLOSE, which is not out yet. */
 __attribute__((noinline, cold)) static void conn_last_word(pump *p, worker_connection *c)
 {
     conn_pause(p, c);
@@ -132,7 +132,7 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (room <= 0) {                                            /* the engine wants no more input: it is closing */
         char nothing[256];
         ssize_t n = read(c->fd, nothing, sizeof nothing);
-        if (n == 0 && c->leaving && c->reading) conn_last_word(p, c);
+        if (n == 0 && c->reading) conn_last_word(p, c);
         else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) conn_broken(p, c);
         return n > 0;
     }

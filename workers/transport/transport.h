@@ -47,6 +47,7 @@ typedef struct websocket {
 enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };
 enum {
     RELAY_MECHANISMS = 256, RELAY_SAID_MAX = 65536,    /* bytes */
+    SASL_FRAME_MOST = 512,         /* octets of a frame that is relayed (AMQP 1.0 part 5.3.1) */
     RELAY_MECHANISM_COUNT = 30     /* the engine has room for 32 */
 };
 typedef struct { char *start; size_t size; } relay_said;
@@ -62,6 +63,7 @@ typedef struct relay {
     bool local;                    /* Cyrus SASL decides, in a thread (logins.py) */
     char mechanisms[RELAY_MECHANISMS];   /* offered to the client, separated by spaces */
     char mechanism[64];            /* chosen by the client */
+    size_t realm;                  /* octets of the hostname in the service's init */
     relay_said client, service;    /* each side's last SASL octets, from which the other's engine writes */
     char *user;                    /* the engine keeps this pointer */
     const char *why;               /* the reason of a failure; NULL: the service has refused the client, or unknown */
@@ -144,6 +146,7 @@ GLUE void relay_admit(relay *r, const char *user);
 GLUE void relay_question(relay *r, const char *start, size_t size);
 GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm);
 PRIVATE bool relay_asking(const worker_connection *c);
+PRIVATE bool relay_passes(const worker_connection *c);
 PRIVATE bool relay_accept(pump *p, const worker_listener *l, worker_connection *c);
 PRIVATE void relay_left(worker_connection *c);
 PRIVATE bool relay_ended(const worker_connection *c);
@@ -167,6 +170,7 @@ PRIVATE bool security_too_large(const worker_connection *c, uint64_t size);
 PRIVATE bool begin_allowed(pump *p);
 PRIVATE void sockets_accept(pump *p, worker_listener *l);
 PRIVATE void sockets_retry(pump *p);
+PRIVATE void accept_calm(pump *p);
 
 /* sockets.c */
 PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle);

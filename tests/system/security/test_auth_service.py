@@ -37,7 +37,7 @@ from tests.support.servers.judge import (
 )
 from workers.control.logins import PER_HOST
 
-MANY = [f"X-MECHANISM-{number}" for number in range(40)]
+MANY = [f"X-M{number}" for number in range(40)]  # in a frame of 512 octets
 MOST = 30  # that are passed on
 SYS_TEMP = 4
 IDENTITY = symbol("authenticated-identity")

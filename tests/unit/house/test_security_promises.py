@@ -50,6 +50,8 @@ FILES = {
     "sasl": "system/security/test_sasl.py",
     "service": "system/security/test_auth_service.py",
     "segment": "unit/shm/memory/test_segment.py",
+    "sizes": "unit/workers/security/test_sasl_sizes.py",
+    "subjects": "unit/workers/security/test_subjects.py",
     "tls": "system/security/test_tls.py",
     "vhost": "system/security/test_vhost_policy.py",
 }
@@ -61,6 +63,7 @@ PROMISES: dict[str, str] = {
     "With `EXTERNAL` among the mechanisms": "tls.wrong_certificate_is_refused",
     "`file:PATH` is in nobody's environment": "tls.no_child_has_the_password_in_its_environment",
     "A password is never written to a log": "check.no_mistake_tells check.password_is_not_in_a",
+    "A client is refused whose field": "subjects.user_is_all_of_its_field guard.whose_subject_is_no_text_names_nobody",
     "A certificate is the user of EXTERNAL only": "guard.certificate_is_the_user_of_external_only",
     "Clients refused for their certificate": "tls.wrong_certificate_is_refused tls.garbage_hurts_nobody",
     "Unusable files stop the start": "check.files_of_a_profile check.key_of_another_certificate",
@@ -99,6 +102,7 @@ PROMISES: dict[str, str] = {
     # authentication service
     "**Nobody enters without the service's word**": "service.is_no_way_round service.wrong_password",
     "A service that is not there": "service.that_makes_no_sense service.that_is_not_there service.silent",
+    "A frame of SASL that is passed on": "sizes.clients_larger_frame_is_refused sizes.services_larger_frame",
     "`saslMechanisms` bounds what is offered": "service.is_no_way_round",
     "EXTERNAL is never offered": "service.is_no_way_round",
     "Each verdict is a line of module AUTHSERVICE": "service.wrong_password service.that_makes_no_sense",

@@ -160,3 +160,17 @@ def test_a_message_to_open_has_its_payload_within_bounds(core: Core, kind: str) 
     assert "1048576 are allowed" in said[4].value[0].value[1]
     assert not core.lengths
     client.socket.close()
+
+
+def test_who_ends_no_message_gives_its_turn_to_others(core: Core) -> None:
+    """Blocks are there for one such message at a time. It is refused when another one has waited for a while."""
+    hog, other = sender(core, "a"), sender(core, "a")
+    hog.write(*frames(message("a"))[:BEGUN])
+    other.write(*frames(message("a")))
+    core.until(lambda: len(core.lengths) == 1, "the message that waits")
+    hog.write(*frames(message("a"))[BEGUN:])
+    said = hog.all_until(DISPOSITION)[-1][1]
+    assert said[4].descriptor == LANE_REJECTED
+    assert "amqp:resource-limit-exceeded" in str(said[4])
+    hog.socket.close()
+    other.socket.close()

@@ -22,7 +22,7 @@ class Engine:
     """What the pump would say of a connection with a certificate."""
 
     def __init__(self) -> None:
-        self.subject: dict[int, str | bytes] = {0: "DE", 3: "Here", 5: "alice"}
+        self.subject = "CN=alice,O=Here,C=DE"
         self.refuses: str | None = None
         self.used: list[object] = []
         self.limits: list[tuple[object, ...]] = []
@@ -33,9 +33,8 @@ class Engine:
         self.used.append(tls)
         return self.refuses
 
-    def certificate_field(self, index: int, field: int) -> str | None:
-        found = self.subject.get(field)
-        return found.decode() if isinstance(found, bytes) else found
+    def certificate_subject(self, index: int) -> str:
+        return self.subject
 
     def certificate_digest(self, index: int, algorithm: int) -> str | None:
         return f"digest{algorithm}"
@@ -90,12 +89,44 @@ def test_a_certificate_names_its_user(format_: str, user: str) -> None:
     assert Home(PolicySetup(), TlsSetup("p", "c", uid_format=format_)).user("CN=alice") == user
 
 
-@pytest.mark.parametrize("name", [b"k\xf6ln", b"k\xe4ln"])
-def test_a_certificate_whose_subject_is_no_text_names_nobody(name: bytes) -> None:
-    """Two of them were one user, whose name had U+FFFD."""
+@pytest.mark.parametrize(
+    ("subject", "user"),
+    [
+        (r"CN=k\C3\B6ln", "köln"),
+        (r"CN=a\,b\+c\\\"\ ,O=x", 'a,b+c\\" '),
+        (r"CN=\#1+OU=x,CN=other", "other"),
+        (r"CN=\#1,2.5.4.99=#0401,O=x", "#1"),
+        ("O=Here", ""),
+    ],
+)
+def test_the_common_name_of_a_subject(subject: str, user: str) -> None:
+    """Escapes are those of RFC 2253; of several fields of a type the certificate's first counts, the text's last."""
+    home = Home(PolicySetup(), TlsSetup("p", "c", uid_format="n"))
+    home.engine.subject = subject
+    assert home.user() == user
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        r"CN=alice\00.evil",
+        r"CN=alice\0A",
+        r"CN=\C2\85",
+        r"CN=k\F6ln",
+        "CN=#0405616C696365",
+        "CN=",
+        "O=x,CN=",
+        "CN=alice,O=",
+        "CN=alice\\",
+        "CN=alice,O",
+        "CN",
+    ],
+)
+def test_a_certificate_whose_subject_is_no_text_names_nobody(subject: str) -> None:
+    """Two of them would be one user, or one would be somebody else."""
     home = Home(PolicySetup(), TlsSetup("p", "c", uid_format="cn"))
-    home.engine.subject[5] = name
-    with pytest.raises(DeniedError, match=r"uidFormat n: .* is not UTF-8: k\\x"):
+    home.engine.subject = subject
+    with pytest.raises(DeniedError, match=r"the subject of its certificate has a field that is no text: "):
         home.user("CN=k")
     assert home.counters.named() == {"refused_authentication": 1}
     assert home.user("bob", "PLAIN") == "bob"
@@ -115,6 +146,31 @@ def test_otherwise_the_user_is_that_of_sasl(tls: TlsSetup | None) -> None:
 def test_a_certificate_is_the_user_of_external_only(mechanism: str, user: str) -> None:
     """Who logs in with a password is the owner of the password, whatever certificate its machine has."""
     assert Home(PolicySetup(), TlsSetup("p", "c", uid_format="n")).user("bob", mechanism) == user
+
+
+@pytest.mark.parametrize(
+    ("user", "mechanism", "service", "login"),
+    [
+        ("bob", "PLAIN", None, "bob"),
+        ("anonymous", "PLAIN", None, "anonymous"),
+        ("anonymous", "ANONYMOUS", None, ""),
+        ("anonymous", "anonymous", None, ""),
+        ("bob", "ANONYMOUS", SERVICE, "bob"),
+        ("anonymous", "PLAIN", SERVICE, ""),
+        ("", "", None, ""),
+    ],
+)
+def test_the_log_names_who_has_proved_it(user: str, mechanism: str, service: ServiceSetup | None, login: str) -> None:
+    """Whoever lets a client in says whether its name is proved: the mechanism and the name do not tell."""
+    guard = Home(PolicySetup(), None).guard
+    listener = ListenerSetup("l", [], service=service)
+    assert guard.enter(1, listener, "h", user, mechanism, "10.0.0.1:9").login == login
+
+
+def test_whom_a_connector_has_called_is_no_login() -> None:
+    """The user of such a connection is the router's own."""
+    guard = Home(PolicySetup(), None).guard
+    assert guard.leave(1, ConnectorSetup("c", 1, ["h:1"]), "me", "10.0.0.1:9").login == ""
 
 
 @pytest.mark.parametrize(
@@ -147,7 +203,7 @@ def test_names_are_mapped(tmp_path: Path) -> None:
     tls = TlsSetup("p", "c", uid_format="n", uid_name_mapping_file=str(names))
     home = Home(PolicySetup(), tls)
     assert home.user() == "Alice in Wonderland"
-    home.engine.subject = {5: "bob"}
+    home.engine.subject = "CN=bob"
     assert home.user() == "bob"
 
 

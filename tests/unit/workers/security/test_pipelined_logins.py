@@ -266,3 +266,44 @@ def test_the_end_behind_a_login_is_said(bed: Bed, behind: bytes, pipelined: bool
     assert client.over() == b""
     if bed.context and not pipelined:
         assert client.notified
+
+
+BAD_OPENS = {
+    "garbage": b"\xff" * 100,
+    "small": struct.pack(">IBBH", 7, 2, 0, 0),
+    "early": begin(0),
+    "no text": frame(0, b"\0\x53\x10\xc0\x05\x01\xa1\x02\xff\xfe"),
+    "no list": frame(0, b"\0\x53\x10\x40"),
+}
+
+
+@pytest.mark.parametrize("behind", BAD_OPENS.values(), ids=BAD_OPENS)
+def test_the_fault_of_an_open_behind_a_login_is_said(bed: Bed, behind: bytes) -> None:
+    """The client hears our header, OPEN, and CLOSE with the error (AMQP 1.0 part 2.4.1)."""
+    client = bed.client()
+    client.write(LOGIN + AMQP_HEADER + behind)
+    bed.answering.relayer.admit(*bed.asked(), "alice")
+    assert client.take(8) == SASL_HEADER
+    client.frames(MECHANISMS, OUTCOME)
+    assert client.take(8) == AMQP_HEADER
+    said = client.frames(OPEN, CLOSE)
+    assert said[1][0] is not None
+    assert client.over() == b""
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("behind", BAD_OPENS.values(), ids=BAD_OPENS)
+def test_the_fault_of_an_open_behind_a_login_of_the_engine_is_said(behind: bytes, ends: bool) -> None:
+    """So it is where the engine answers the login itself, and if the client says no more."""
+    door = Door("pipelined-engine", None, "ANONYMOUS")
+    client = Client(door, door.dial())
+    client.socket.sendall(SASL_HEADER + sasl(INIT, symbol("ANONYMOUS"), b"") + AMQP_HEADER + behind)
+    if ends:
+        client.finish()
+    assert client.take(8) == SASL_HEADER
+    client.frames(MECHANISMS, OUTCOME)
+    assert client.take(8) == AMQP_HEADER
+    said = client.frames(OPEN, CLOSE)
+    assert said[1][0] is not None
+    assert client.over() == b""
+    door.end()
