@@ -9,7 +9,7 @@ from core.rmr.managers import application as a
 from core.rmr.managers.client import AWAY, Client
 from core.rmr.managers.messages import STATE, TABLE, Heard, Said
 from core.rmr.managers.server import Event, Server
-from core.rmr.managers.stream import Stream
+from core.rmr.managers.stream import Held, Stream
 from core.rmr.tables.lookup import winner
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
@@ -42,7 +42,7 @@ class Program:
         self.begin()
 
     def begin(self) -> None:
-        self.stream = Stream(self.install, lambda: self.based, self.answer, self.told, compatible=self.patient)
+        self.stream = Stream(self.install, lambda: self.based, self.answer, self.told, self.patient, Held())
 
     def ask(self, said: Said) -> bool:
         if not self.connection or (self.heard and self.patient):

@@ -36,7 +36,7 @@ def test_never_a_half_installed_table_nor_a_lost_old_one(
             uses.append(bed.use)
 
     bed.hear = hear  # type: ignore[method-assign]  # the test's own
-    bed.stream = Stream(bed.install, lambda: True, lambda _, said: bed.said.append(said), hear, compatible)
+    bed.stream = Stream(bed.install, lambda: True, lambda _, said: bed.said.append(said), hear, compatible, bed.held)
     for lines, ended in messages:
         before = len(bed.said), len(uses)
         bed.send(octets_of("\n".join(lines) + ("\n" if ended else "")))
@@ -46,3 +46,4 @@ def test_never_a_half_installed_table_nor_a_lost_old_one(
     bed.stream.lost()
     assert bed.use is uses[-1]
     assert bed.stream.finished
+    assert bed.held.octets == 0

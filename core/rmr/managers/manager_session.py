@@ -16,7 +16,7 @@ from core.rmr.managers import messages
 from core.rmr.managers.client import Client
 from core.rmr.managers.envelope import EnvelopeError, opened, sealed
 from core.rmr.managers.server import Event, Limits, Server
-from core.rmr.managers.stream import Stream
+from core.rmr.managers.stream import Held, Stream
 from core.rmr.tables.decoding import DecodingError
 from core.rmr.tables.fields import is_endpoint
 from core.rmr.tables.state import Installed
@@ -77,6 +77,7 @@ class ManagerSession:
         self._peers: dict[int, Peer] = {}
         self._dialled: dict[int, Peer] = {}  # those that this router connected to: as many as are configured
         self._streams: dict[int, Stream] = {}
+        self._held = Held()
         self._left: list[Stream] = []  # of connections that are gone
         self._networks = [ip_network(one, strict=False) for one in setup.push_from]
         self._served = [ip_network(one, strict=False) for one in setup.serve_to]
@@ -270,7 +271,7 @@ class ManagerSession:
             if manager and self.client is not None:
                 self.client.table(table_id, reason, whole and not reason, self._now)
 
-        return Stream(install, self._based, self._answer, report, self.setup.compatible)
+        return Stream(install, self._based, self._answer, report, self.setup.compatible, self._held)
 
     def _based(self) -> bool:
         return self._world.origin().startswith(("manager ", "rmr "))

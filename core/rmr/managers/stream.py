@@ -20,6 +20,8 @@ from shm.contract.text import printable
 SLICE: Final = 48 * 1024  # characters parsed before other work may run
 LONGEST_TABLE: Final = 1 << 28  # octets of the messages between two ends
 LONGEST_QUEUE: Final = 1 << 28  # octets that wait to be parsed
+MESSAGE: Final = 1024  # octets for which a waiting message counts, besides its text
+MOST_HELD: Final = 1 << 30  # octets of all senders of a table; each leaves others as much as it holds
 
 NO_BASE: Final = "the table in use is not from a Route Manager; send a whole table first"
 FULL: Final = "too many octets wait to be read"
@@ -30,12 +32,24 @@ Answer = Callable[[Heard, Said], None]
 Verdict = Callable[[Heard, str, str], None]  # message, table id, error; empty: accepted
 
 
+class Held:
+    """The octets that all senders of a table have waiting, or in tables without their ends."""
+
+    def __init__(self) -> None:
+        self.octets = 0
+
+
 class Stream:
-    """The tables that one connection sends. ``based`` returns whether the table in use can be updated."""
+    """The tables that one connection sends.
+
+    ``based`` returns whether the table in use can be updated. ``held`` is shared by all senders of the table.
+    """
 
     def __init__(
-        self, install: Install, based: Callable[[], bool], answer: Answer, report: Verdict, compatible: bool
+        self, install: Install, based: Callable[[], bool], answer: Answer, report: Verdict, compatible: bool, held: Held
     ) -> None:
+        self._held = held
+        self._counted = 0  # of the octets held, this stream's
         self._install = install
         self._based = based
         self._answer = answer
@@ -66,12 +80,19 @@ class Stream:
         """Take a message with records."""
         text = records(heard.payload, self._compatible)
         heard = heard._replace(payload=b"")
-        if self._waiting_size + len(text) > LONGEST_QUEUE:
+        size = len(text) + MESSAGE
+        if self._waiting_size + size > LONGEST_QUEUE or self._counted + self._held.octets + 2 * size > MOST_HELD:
             self._report(heard, "", FULL)
             self._answer(heard, Said(STATE, state("", FULL, bad=True), xact=heard.xact, call=heard.call))
             return
         self._waiting.append((heard, text))
-        self._waiting_size += len(text)
+        self._waiting_size += size
+        self._count()
+
+    def _count(self) -> None:
+        """Count what this stream holds now among all that is held."""
+        before, self._counted = self._counted, self._waiting_size + self._size
+        self._held.octets += self._counted - before
 
     def step(self) -> None:
         """Parse a slice."""
@@ -81,23 +102,26 @@ class Stream:
             self._read(*self._waiting[0])
         self._take()
         self._next()
+        self._count()
 
     def give_up(self, reason: str) -> None:
         """Skip the current message, which cannot be parsed."""
         heard, text = self._waiting.popleft()
-        self._waiting_size -= len(text)
+        self._waiting_size -= len(text) + MESSAGE
         self._at = self._size = 0
         self._results.clear()
         self._installing = False
         self._parser = Parser(self._compatible)
         self._say(heard, BadTableError("", reason, []))
         self._answered = False
+        self._count()
 
     def lost(self) -> None:
         """Record that the connection is gone. Complete tables are still used."""
         self._lost = True
         if not self._waiting:
             self._cut()
+            self._count()
 
     def _read(self, heard: Heard, text: str) -> None:
         stop = len(text) if self._at + SLICE >= len(text) else text.rfind("\n", self._at, self._at + SLICE) + 1
@@ -117,7 +141,7 @@ class Stream:
         if not self._waiting or self._results or self._installing or self._at < len(self._waiting[0][1]):
             return
         self._last, text = self._waiting.popleft()
-        self._waiting_size -= len(text)
+        self._waiting_size -= len(text) + MESSAGE
         self._at = 0
         if self._parser.idle:
             if self._parser.outside and not self._answered:  # no other answer covers it
@@ -131,6 +155,7 @@ class Stream:
         for result in self._parser.finish():
             if isinstance(result, BadTableError):
                 self._report(self._last, result.table_id, CUT)
+        self._size = 0
 
     def _take(self) -> None:
         """Use what has been parsed, in order."""
@@ -157,6 +182,7 @@ class Stream:
                 self._report(heard, value.table_id, "")
                 self._reply(heard, state(value.table_id))
             self._next()
+            self._count()
 
         self._install(value, done)
 

@@ -9,6 +9,7 @@
 #include "core/rmr/tables/simple_records.h"
 
 #define NAME_LIMIT (1u << 31)      /* octets of all texts, and numbers in a column */
+#define NAME_MOVES 4u              /* texts that move to a larger table with each new one */
 
 /* Makes room for more numbers. */
 PRIVATE inline bool column_room(record_column *c, uint32_t more)
@@ -37,18 +38,33 @@ GLUE inline uint32_t name_length(const record_names *n, uint32_t number)
     return n->stop.at[number] - name_start(n, number);
 }
 
+static void names_enter(record_names *n, uint32_t number)
+{
+    uint32_t i = (uint32_t) alias_hash(n->seed, n->text + name_start(n, number),
+                                       name_length(n, number)) & (n->slots - 1);
+    while (n->slot[i]) i = (i + 1) & (n->slots - 1);
+    n->slot[i] = number + 1;
+}
+
+/* Moves some texts to the present table.  All at once would stall the core: a million of them take half a second. */
+static void names_move(record_names *n)
+{
+    for (uint32_t i = 0; i < NAME_MOVES && n->moved < n->former_count; i++) names_enter(n, n->moved++);
+    if (n->moved < n->former_count) return;
+    free(n->former);
+    n->former = NULL;
+}
+
+/* The former table is half full, so each of its texts has moved when the present one is. */
 static bool names_grow(record_names *n)
 {
     uint32_t slots = n->slots ? n->slots * 2 : 512;
     uint32_t *slot = (uint32_t *) calloc(slots, sizeof *slot);
     if (!slot) return false;
-    for (uint32_t number = 0; number < n->stop.count; number++) {
-        uint32_t i = (uint32_t) alias_hash(n->seed, n->text + name_start(n, number),
-                                           name_length(n, number)) & (slots - 1);
-        while (slot[i]) i = (i + 1) & (slots - 1);
-        slot[i] = number + 1;
-    }
-    free(n->slot);
+    n->former = n->slot;
+    n->former_slots = n->slots;
+    n->former_count = n->stop.count;
+    n->moved = 0;
     n->slot = slot;
     n->slots = slots;
     return true;
@@ -66,23 +82,32 @@ static bool names_text_room(record_names *n, uint32_t length)
     return true;
 }
 
+static inline uint32_t names_look(const record_names *n, const uint32_t *slot, uint32_t *i, uint32_t mask,
+                                  const uint8_t *text, uint32_t length)
+{
+    for (*i &= mask; slot[*i]; *i = (*i + 1) & mask) {
+        uint32_t number = slot[*i] - 1;
+        if (name_length(n, number) == length && !memcmp(n->text + name_start(n, number), text, length)) return number;
+    }
+    return NAME_NONE;
+}
+
 /* Returns the number of a text; NAME_NONE: it has none, and `slot` is set to its place. */
 PRIVATE inline uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t length, uint32_t *slot)
 {
     if (!n->slots) return NAME_NONE;
-    uint32_t i = (uint32_t) alias_hash(n->seed, text, length) & (n->slots - 1);
-    for (; n->slot[i]; i = (i + 1) & (n->slots - 1)) {
-        uint32_t number = n->slot[i] - 1;
-        if (name_length(n, number) == length && !memcmp(n->text + name_start(n, number), text, length)) return number;
-    }
-    *slot = i;
-    return NAME_NONE;
+    uint32_t hash = (uint32_t) alias_hash(n->seed, text, length), before = hash;
+    *slot = hash;
+    uint32_t number = names_look(n, n->slot, slot, n->slots - 1, text, length);
+    if (number != NAME_NONE || !n->former) return number;
+    return names_look(n, n->former, &before, n->former_slots - 1, text, length);
 }
 
 /* Returns the number of a text.  A new text gets the next number. */
 GLUE uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length)
 {
     uint32_t slot = 0;
+    if (n->former) names_move(n);
     if (n->stop.count * 2 >= n->slots && !names_grow(n)) return NAME_NONE;
     uint32_t number = name_find(n, text, length, &slot);
     if (number != NAME_NONE) return number;
@@ -99,4 +124,5 @@ PRIVATE void names_free(record_names *n)
     free(n->text);
     free(n->stop.at);
     free(n->slot);
+    free(n->former);
 }

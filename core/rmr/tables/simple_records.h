@@ -20,6 +20,8 @@ typedef struct {
     record_column stop;        /* where each one ends */
     uint32_t *slot;            /* open addressing, at most half full: number + 1 */
     uint32_t slots;
+    uint32_t *former;          /* the table that `slot` replaces; NULL: none, or all of it has moved */
+    uint32_t former_slots, former_count, moved;
     uint64_t seed;
 } record_names;
 

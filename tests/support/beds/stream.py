@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from core.rmr.managers.messages import TABLE, Heard, Said
-from core.rmr.managers.stream import Stream
+from core.rmr.managers.stream import Held, Stream
 from core.rmr.tables.decoding import LOSSLESS
 from core.rmr.tables.table import MeidMap, Table
 from tests.support.values.table_use import Use
@@ -12,15 +12,16 @@ from tests.support.values.table_use import Use
 class Bed:
     """A stream, and what is in use. ``later``: installations that are not done yet."""
 
-    def __init__(self, compatible: bool = False, based: bool = True) -> None:
+    def __init__(self, compatible: bool = False, based: bool = True, held: Held | None = None) -> None:
         self.use = Use()
         self.based = based
         self.said: list[Said] = []
         self.told: list[tuple[str, str]] = []
         self.later: list[Callable[[], None]] | None = None
         self.refuses = ""
+        self.held = held or Held()
         self.stream = Stream(
-            self.install, lambda: self.based, lambda _, said: self.said.append(said), self.hear, compatible
+            self.install, lambda: self.based, lambda _, said: self.said.append(said), self.hear, compatible, self.held
         )
 
     def hear(self, _: Heard, table_id: str, reason: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
 from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
-from core.rmr.managers.stream import CUT, NO_BASE, SLICE
+from core.rmr.managers.stream import CUT, FULL, MESSAGE, NO_BASE, SLICE
 from tests.support.beds.effort import Effort
 from tests.support.beds.stream import Bed
 
@@ -297,3 +297,41 @@ def test_a_bad_update_does_not_make_it_ask() -> None:
     assert asker.run(2, 60) == 0
     client.table("u", "", False, 100 * S)
     assert client.state == ACCEPTED
+
+
+def waiting(bed: Bed, payload: bytes, messages: int) -> int:
+    """Messages that nobody has time to parse yet; how many of them are refused."""
+    before = len(bed.told)
+    for _ in range(messages):
+        bed.stream.message(Heard(TABLE, "rm:1", payload, "conn"))
+    told = bed.told[before:]
+    assert set(told) <= {("", FULL)}
+    return len(told)
+
+
+def test_messages_without_text_take_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core reads one message in a step: empty ones would wait without a limit."""
+    monkeypatch.setattr("core.rmr.managers.stream.LONGEST_QUEUE", 10 * MESSAGE)
+    bed = Bed()
+    assert waiting(bed, b"", 15) == 5
+    bed.send("")
+    assert bed.held.octets == 0
+    assert bed.send(GOOD) == ["OK t1 \n\0"]
+
+
+def test_senders_of_tables_leave_room_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many connections with tables that never end would fill the core; one more still gets its table in."""
+    monkeypatch.setattr("core.rmr.managers.stream.MOST_HELD", 64 * MESSAGE)
+    first = Bed()
+    beds = [first, *(Bed(held=first.held) for _ in range(20))]
+    begun = b"newrt|start|t\n" + b"mse|1|-1|a:1\n" * 500
+    refused = [waiting(bed, begun, 10) for bed in beds]
+    assert 0 < refused[0] < refused[1]
+    assert first.held.octets < 64 * MESSAGE
+    for bed in beds:
+        bed.send()
+        while bed.stream.busy:
+            bed.stream.step()
+        bed.stream.lost()
+    assert first.held.octets == 0
+    assert Bed(held=first.held).send(GOOD) == ["OK t1 \n\0"]
