@@ -331,7 +331,6 @@ ELSEWHERE = {
     "workers/source_routes/steps.pyx": "texts of its own C code",
     "workers/source_routes/senders.py": "targets, three digits at most (workers/test_senders)",
     "workers/control/tls.py": "a file of the configuration's (test_tls)",
-    "workers/transport/security.pxi": "certificates; one that is no text refuses its client (workers/test_guard)",
     "workers/amqp/values.pxi": "texts that lane/text.c has checked, others with escapes (conformance/test_texts)",
     "routerd/machine/allowance.py": "numbers of the kernel",
     "routerd/machine/proctitle.py": "numbers of the kernel",
