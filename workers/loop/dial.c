@@ -104,32 +104,25 @@ static const enum session_kind session_sharers[SESSION_KINDS][SESSION_KINDS] = {
 /* The session for a link of this number; NULL: it is to begin one, if a channel is left.  A link-route pair takes a
  * session that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one
  * that it has not ended yet on the same channel. Sessions of link-route pairs leave a part of the channels to the
- * router's own links and to the peer, and each client as many to others as it has: further ones share its last. */
-static worker_session *session_for(const worker_connection *c, uint32_t number, uint32_t client)
+ * router's own links and to the peer: one client has as many sessions as it likes. */
+static worker_session *session_for(const worker_connection *c, uint32_t number)
 {
     lane_connection *l = c->lane;
     const enum session_kind kind = session_kind_of(number);
     const uint32_t left = channels_left(l), channels = pn_transport_get_channel_max(c->transport) + 1u;
-    const uint32_t kept = kind == SESSION_ROUTED ? (channels + KEPT_PART - 1) / KEPT_PART : 0;
     worker_session *s = session_there((worker_session *) (uintptr_t) lane_map_get(&l->by_number, number));
-    if (s) return s;
-    const link_share *share = kind == SESSION_ROUTED ? share_find(l, client) : NULL;
-    if (share && share->sessions && share->sessions >= (left > kept ? left - kept : 0)) {
-        s = session_there((worker_session *) (uintptr_t) lane_map_get(&l->by_number, share->session));
-        if (s) return s;
-    }
-    if (kind == SESSION_ROUTED && (s = session_idle(l))) return s;
-    if (left > kept) return NULL;
+    if (s || (kind == SESSION_ROUTED && (s = session_idle(l)))) return s;
+    if (left > (kind == SESSION_ROUTED ? (channels + KEPT_PART - 1) / KEPT_PART : 0)) return NULL;
     for (uint32_t i = 0; i < SESSION_KINDS && !s; i++)
         if (!left || session_sharers[kind][i] == SESSION_ROUTED) s = session_shared(l, session_sharers[kind][i]);
     return s;
 }
 
 /* The engine's session of this number, which begins if there is none; NULL: no channel or no handle is left. */
-static pn_session_t *dial_session(worker_connection *c, uint32_t number, uint32_t client)
+static pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     const uint64_t name = (uint64_t) number + 1;
-    worker_session *s = session_for(c, number, client);
+    worker_session *s = session_for(c, number);
     if (s ? !attach_room(s) : !channels_left(c->lane)) return NULL;
     if (s && s->number == IDLE_SESSION) session_name(s, name);
     else if (s && s->number != name) session_turn(s);
@@ -141,9 +134,9 @@ static pn_session_t *dial_session(worker_connection *c, uint32_t number, uint32_
 }
 
 /* Whether the peer's limits leave no place for a link in the session of this number; the text says which. */
-GLUE bool dial_refused(const worker_connection *c, uint32_t number, uint32_t client, char why[REFUSAL_ROOM])
+GLUE bool dial_refused(const worker_connection *c, uint32_t number, char why[REFUSAL_ROOM])
 {
-    const worker_session *s = session_for(c, number, client);
+    const worker_session *s = session_for(c, number);
     if (s ? attach_room(s) : channels_left(c->lane)) return false;
     attach_refusal(c->lane, s, why);
     return true;
@@ -156,12 +149,11 @@ GLUE enum name_state dial_taken(worker_connection *c, const char *name, bool out
     return name_taken(c->lane, name, outgoing);
 }
 
-/* A link of ours for a client, in the session of this number; dial_attach or dial_forget follows.  NULL: there is no
- * room, here or at the peer. */
-GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, uint32_t client, const char *name,
-                            bool outgoing)
+/* A link of ours in the session of this number; dial_attach or dial_forget follows.  NULL: there is no room, here or at
+ * the peer. */
+GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
-    pn_session_t *session = dial_session(c, number, client);
+    pn_session_t *session = dial_session(c, number);
     pn_link_t *engine = !session ? NULL : outgoing ? pn_sender(session, name) : pn_receiver(session, name);
     worker_link *k = engine ? link_new(p, c, engine) : NULL;
     if (!k) return NULL;

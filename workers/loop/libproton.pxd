@@ -21,7 +21,7 @@ cdef extern from "workers/state/engine.h" nogil:
         size_t size
         const char *start
     int PN_NULL, PN_BOOL, PN_UBYTE, PN_BYTE, PN_USHORT, PN_SHORT, PN_UINT, PN_INT, PN_ULONG, PN_LONG, PN_FLOAT, PN_DOUBLE
-    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE, PN_UNSPECIFIED
+    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE, PN_UNSPECIFIED, PN_EXPIRE_NEVER
     pn_collector_t *pn_collector()
     pn_condition_t *pn_connection_condition(pn_connection_t *)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *)

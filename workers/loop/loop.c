@@ -225,7 +225,6 @@ static void conn_serve(pump *p, worker_connection *c)
         ending_add(p, c);
         return;
     }
-    if (__builtin_expect(c->lane->crowded || c->lane->held > c->lane->held_most, 0)) shares_relieve(c->lane);
     for (int i = 0; i < 16; i++) {
         enum serve_result left = c->want_write ? SERVE_EMPTY : egress_turn(p, c);
         bool flowing = conn_write(p, c);

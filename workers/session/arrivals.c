@@ -25,14 +25,9 @@ static void payload_keep(lane_connection *l, delivery *d, const uint8_t *octets,
 {
     if (!size) return;
     delivery_hold(d, octets, size, frame, l->reading);
-    worker_link *k = d->link;
     l->held += size;
-    if (k->share) k->share->held += size;
     d->direct_size = 0;
-    k->held_frames += frame;
-    k->session->lane.held += frame;
-    if (__builtin_expect(k->session->shared, 0)) shares_crowd(k->session);
-    if (__builtin_expect(l->held > l->held_most, 0)) mark_dirty(l->p, l->c);
+    d->link->session->lane.held += frame;
 }
 
 /* Octets of a delivery have come; `frame`: all of a TRANSFER has. */

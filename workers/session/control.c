@@ -248,15 +248,14 @@ PRIVATE void lane_link_answered(worker_link *k)
 PRIVATE void lane_link_free(worker_link *k)
 {
     worker_session *s = k->session;
-    if (s) {
-        frame_end(k);
-        if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
-        if (k->attach_due) k->attach_due->link = NULL;
-        tell_remove(k);
-        session_removes(s, k);
-        while (k->deliveries) delivery_drop(k->deliveries);
-    }
     if (k->share_octets) share_give(k);
+    if (!s) return;
+    frame_end(k);
+    if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
+    if (k->attach_due) k->attach_due->link = NULL;
+    tell_remove(k);
+    session_removes(s, k);
+    while (k->deliveries) delivery_drop(k->deliveries);
 }
 
 /* ---- sessions ---- */

@@ -12,26 +12,6 @@ static void condition_say(pn_condition_t *condition, const struct lane_fault_ter
     pn_condition_set_description(condition, f->description);
 }
 
-/* Whether the broker is to keep a far end's terminus, as the client has asked (payloads.py, Terminus.lasts). */
-static bool link_outlives(const worker_link *k)
-{
-    if (!k->routed || !k->router_initiated) return false;
-    pn_terminus_t *t = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
-    return pn_terminus_get_timeout(t)
-           || (pn_terminus_has_expiry_policy(t) && pn_terminus_get_expiry_policy(t) == PN_EXPIRE_NEVER);
-}
-
-/* Closes a link that this side gives up, with the condition that it has, or only detaches it. */
-GLUE void link_give_up(pump *p, worker_link *k)
-{
-    pn_link_t *engine = k->engine;
-    const bool stays = link_outlives(k);
-    mark_dirty(p, k->conn);
-    link_lost(p, k, EV_LINK_LOST);
-    if (stays) pn_link_detach(engine);
-    else pn_link_close(engine);
-}
-
 /* Ends the links of a session that a violation ends, and then the session.  False: there are more links than this turn
  * has time for.  The connection is behind, and reads nothing else before they are gone. */
 PRIVATE bool fault_go_on(lane_connection *l)
@@ -54,8 +34,10 @@ PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, co
     mark_dirty(l->p, l->c);
     if (s && !s->engine) events_drain(l->p);                   /* its BEGIN came in the same read */
     if (f->scope == LANE_LINK && k) {
-        condition_say(pn_link_condition(k->engine), f);
-        link_give_up(l->p, k);
+        pn_link_t *engine = k->engine;
+        condition_say(pn_link_condition(engine), f);
+        link_lost(l->p, k, EV_LINK_LOST);
+        pn_link_close(engine);
     } else if (f->scope == LANE_SESSION && s && s->engine && l->session_faults++ < SESSION_FAULTS) {
         condition_say(pn_session_condition(s->engine), f);
         s->closed_here = true;

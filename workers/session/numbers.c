@@ -35,7 +35,6 @@ PRIVATE void session_name(worker_session *s, uint64_t number)
         l->idle_count--;
     } else if (s->number && s->number != ENDED_SESSION) {
         lane_map_take(&l->by_number, (uint32_t) (s->number - 1));
-        share_ends_session(s);
         ours_remove(s);
     }
     s->number = number;

@@ -29,7 +29,7 @@
  *   egress at SESSION_HIGH                    conn_serve after a write; EPOLLOUT; flow_arrives, if the window is shut
  *   a FLOW before our ATTACH or BEGIN is out  lane_write, behind the engine's frames
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
- *   a connection of which too much waits      held_gone: conn_resume; shares_relieve, where it is for several clients
+ *   a connection of which too much waits      held_gone: conn_resume
  *   frames that are behind their share        the next turns: turns_serve
  *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT; or turn_overdue
  *   a DISPOSITION while many states are said  state_returned, as their blocks come back: turn_unfill
@@ -93,10 +93,6 @@ GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighb
                         char why[REFUSAL_ROOM]);
 GLUE void share_take(worker_link *k, uint32_t client, bool neighbour, size_t octets);
 PRIVATE void share_give(worker_link *k);
-PRIVATE link_share *share_find(const lane_connection *l, uint32_t client);
-PRIVATE void share_ends_session(worker_session *s);
-PRIVATE void shares_crowd(worker_session *s);
-PRIVATE void shares_relieve(lane_connection *l);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);
@@ -226,7 +222,6 @@ PRIVATE bool link_draining(worker_link *k);
 PRIVATE int link_drained(worker_link *k);
 
 /* faults.c */
-GLUE void link_give_up(pump *p, worker_link *k);
 PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault);
 PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, const struct lane_fault_terms *f);
 PRIVATE void fault_name(lane_connection *l, worker_session *s, const lane_no_text *no);

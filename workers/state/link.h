@@ -13,9 +13,6 @@ typedef struct link_share {
     uint32_t client, links;
     size_t octets;                 /* of the ATTACHs that began them */
     bool trusted;                  /* a neighbour's */
-    uint32_t sessions, session;    /* those of link routes that were begun for it, and the number of the last */
-    size_t held;                   /* octets that came for it and wait */
-    uint32_t tally;                /* TRANSFERs of those in one session, while they are counted */
     block_use use;
 } link_share;
 
@@ -75,7 +72,6 @@ struct worker_link {
     link_share *share;             /* its client's; NULL: it is the router's own, or the peer's */
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
-    uint32_t held_frames;          /* in: TRANSFERs of those whose octets wait */
     uint32_t waiting;              /* out: deliveries that have begun and of which no frame has been written */
     bool attached, remote_attached;    /* our ATTACH has been written; the peer's has come */
     bool telling;                  /* it is on the list of links that have a FLOW to say */

@@ -58,8 +58,6 @@ typedef struct worker_session {
     struct delivery *queue_first, *queue_last; /* deliveries whose octets wait for the peer's window */
     size_t queued;                 /* octets of them */
     bool wide;                     /* it has its connection's wide window */
-    bool shared;                   /* links of several clients have been in it */
-    uint32_t client;               /* for whom it was begun (link_share); 0: for none */
 } worker_session;
 
 /* What sessions that we begin are for, by their numbers (record.h). */
@@ -185,7 +183,6 @@ typedef struct lane_connection {
     uint64_t turn, spent;          /* the pump's turn that its control frames came in last, and their nanoseconds */
     struct lane_connection *behind_next, *behind_previous;  /* of those that are behind */
     bool waiting;                  /* it is one of them */
-    bool crowded;                  /* what waits in one of its shared sessions may have shut the window */
 } lane_connection;
 
 #endif

@@ -11,12 +11,12 @@ static void dialled(uint32_t n)
     utter(&k, false);
     worker_connection *c = (worker_connection *) pool_at(&world.p.conns, 0);
     counting = true;
-    for (uint32_t i = 0; i < n; i++) CHECK(dial_session(c, ROUTED_SESSIONS + i, 0), "no session");
+    for (uint32_t i = 0; i < n; i++) CHECK(dial_session(c, ROUTED_SESSIONS + i), "no session");
     counting = false;
     report("session_is_dialled", n);
     counting = true;
     for (uint32_t i = 0; i < n; i++) {
-        const pn_session_t *found = dial_session(c, ROUTED_SESSIONS + shuffled(i, n), 0);
+        const pn_session_t *found = dial_session(c, ROUTED_SESSIONS + shuffled(i, n));
         CHECK(found && c->lane->session_count == n, "another session");
     }
     counting = false;
@@ -39,7 +39,7 @@ static void named(uint32_t n)
         snprintf(name, sizeof name, "l%u", i);
         counting = true;
         CHECK(dial_taken(c, name, true) == NAME_FREE, "%s is taken", name);
-        CHECK((all[i] = dial_link(&world.p, c, session, 0, name, true)), "no link");
+        CHECK((all[i] = dial_link(&world.p, c, session, name, true)), "no link");
         CHECK(dial_taken(c, name, true) == NAME_LIVE && dial_taken(c, name, false) == NAME_FREE,
               "%s is not taken", name);
         counting = false;

@@ -21,7 +21,7 @@ static void far_link_opens(pump *p, const told *t)
         workers[p->index].openings[workers[p->index].opening_count++] = *t;
         return;
     }
-    worker_link *k = c ? dial_link(p, c, session, 0, t->name, t->outgoing) : NULL;
+    worker_link *k = c ? dial_link(p, c, session, t->name, t->outgoing) : NULL;
     if (!k) {
         worker_says(p, C_LINK_REFUSED, &(told) { .request = t->request });
         return;

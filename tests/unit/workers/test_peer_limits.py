@@ -170,22 +170,6 @@ def test_link_routes_leave_channels_to_the_router_and_to_the_peer() -> None:
         broker.frames(BEGIN)
 
 
-def test_a_client_leaves_as_many_channels_to_others_as_it_has_sessions() -> None:
-    """Its further links share its own last session, and no other client's."""
-    with dialled("clients-channels", None, None, ushort(7)) as broker:
-        ask = asker(broker)
-        for session in range(12):
-            ask(1 + session, ROUTED + session, client=1)
-        broker.frames(*[BEGIN] * 3, *[ATTACH] * 3)
-        broker.write(b"".join(begun(channel, channel) for channel in range(3)))
-        assert [attach[1] for attach in broker.frames(*[ATTACH] * 9)] == list(range(1, 10))
-        ask(20, ROUTED + 20, client=2)
-        broker.frames(BEGIN, ATTACH)
-        broker.write(begun(3, 3))
-        ask(21, ROUTED + 21, client=2)
-        broker.frames(BEGIN, ATTACH)
-
-
 def test_a_peer_without_a_handle_for_our_answer_loses_its_session() -> None:
     with door("answer-handle") as client:
         client.write(frame(0, described(BEGIN, None, uint(0), uint(9), uint(9), uint(0))) + begin(1))
