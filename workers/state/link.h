@@ -99,23 +99,28 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link
 #define FEW_KEPT 8u                    /* blocks that a payer may keep although few are left */
 #define TRUSTED_PART 3u                /* a neighbour keeps so many times as much: it brings what others send */
 
-/* Who pays for what a link's messages have of the worker: its connection, or the client whom a broker sends them. */
-static inline block_use *use_of(const worker_link *k) { return k->share ? &k->share->use : &k->conn->use; }
+/* Whether a link's messages are one client's, whom a broker sends them over a link route.  A link that an edge router
+ * has for an address is for all its clients, whoever asked first. */
+static inline bool client_pays(const worker_link *k) { return k->routed && k->share; }
+
+/* Who pays for what a link's messages have of the worker: its connection, or that client. */
+static inline block_use *use_of(const worker_link *k) { return client_pays(k) ? &k->share->use : &k->conn->use; }
 static inline uint32_t part_of(const worker_link *k)
 {
-    return (k->share ? k->share->trusted : k->conn->trusted) ? TRUSTED_PART : 1;
+    return (client_pays(k) ? k->share->trusted : k->conn->trusted) ? TRUSTED_PART : 1;
 }
 
 /* A link may keep half as many blocks of each class as are free of it, and who pays for it as many as are free, or else
  * each link one message.  The more links and payers have slow readers, the less each may keep: something is always left
- * for the others.  Of the last blocks before the reserve, and of the last large ones, only payers have some that keep
- * few. */
+ * for the others.  Of the last blocks before the reserve only payers have some that keep few, and so it is with clients
+ * of link routes and the last large ones: their many links could keep one message each. */
 static inline bool over_share(const pump *p, const worker_link *k)
 {
     const uint32_t *left = p->arena.free_count, *kept = use_of(k)->kept, part = part_of(k);
     if (k->kept[0] > left[0] / 2 || k->kept[1] > left[1] / 2) return true;
     if (kept[0] + kept[1] < FEW_KEPT) return false;
-    if (left[0] + left[1] <= 2 * p->reserve || (left[1] <= 2 * p->low_large && kept[1] >= FEW_KEPT)) return true;
+    if (left[0] + left[1] <= 2 * p->reserve) return true;
+    if (client_pays(k) && left[1] <= 2 * p->low_large && kept[1] >= part * FEW_KEPT) return true;
     return (k->kept[0] || k->kept[1]) && (kept[0] > part * left[0] || kept[1] > part * left[1]);
 }
 

@@ -61,7 +61,7 @@ PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
         const worker_link *k = (const worker_link *) pool_at(&p->links, index);
         index = k->next;
-        if (k->share || (!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
+        if (client_pays(k) || (!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
         conn_listen(p, c, false);
         return true;
     }
