@@ -12,6 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from routerd.supervise.watch import HUNG_SECONDS
 from tests.support.hostile.verdict import Bounds, Verdict
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import Configuration, RunningRouter, roles, until
@@ -58,7 +59,7 @@ def test_a_stall_is_told(router: RunningRouter) -> None:
 
     def stall() -> None:
         os.kill(core.pid, signal.SIGSTOP)
-        time.sleep(5)
+        time.sleep(HUNG_SECONDS / 2)  # a longer one would have it killed
         os.kill(core.pid, signal.SIGCONT)
         time.sleep(0.2)
 
