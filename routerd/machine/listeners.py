@@ -21,6 +21,7 @@ from workers.control.lookup import Lookup, is_address
 _FAMILIES = {None: socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
 _NOT_ON_THIS_MACHINE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 _Address = tuple[str | int, ...] | tuple[int, bytes]  # as getaddrinfo has it
+Lookups = list[Lookup | None]  # of listeners; None for one whose addresses are known at once
 
 
 class ListenError(Exception):
@@ -67,12 +68,20 @@ class Listening(msgspec.Struct, frozen=True):
 numbers = itertools.count(1)  # of listeners and connectors
 
 
-def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> list[Listening]:
-    """Open the sockets of all listeners. Raises `ListenError`, and then leaves none open."""
-    passed = passed or Passed()
-    listening: list[Listening] = []
+def look_up(listeners: Sequence[Listener]) -> Lookups:
+    """Look up the hosts of listeners, for a bounded time."""
     lookups = [_lookup(one) for one in listeners]
     wait_for([one for one in lookups if one is not None])
+    return lookups
+
+
+def listen_all(
+    listeners: Sequence[Listener], passed: Passed | None = None, lookups: Lookups | None = None
+) -> list[Listening]:
+    """Open the sockets of all listeners, once `lookups` has their hosts. Raises `ListenError`, and leaves none open."""
+    passed = passed or Passed()
+    listening: list[Listening] = []
+    lookups = look_up(listeners) if lookups is None else lookups
     try:
         for listener, lookup in zip(listeners, lookups, strict=True):
             sockets, held = _listen(listener, passed, lookup)

@@ -15,7 +15,7 @@ from routerd.config import Config, ConfigError, Listener, Log, load
 from routerd.config.formats.source import Mistake
 from routerd.log.beginnings import RELOAD
 from routerd.log.log import NOTICE, LogError, configure, event
-from routerd.machine.listeners import ListenError, Listening, close_all, kept_by, listen_all
+from routerd.machine.listeners import ListenError, Listening, close_all, kept_by, listen_all, look_up
 from routerd.machine.pinning import Pinning, UnknownCpuError, plan
 from routerd.machine.systemd import Passed
 from routerd.reload.changes import kept
@@ -141,11 +141,12 @@ def exchange(
     joining = [one for place, one in want.items() if place not in have]
     ports = {one.port_number for one in joining}
     in_the_way = [one for one in leaving if one.listener.port_number in ports]
+    lookups = look_up(joining)  # meanwhile all listen
     for one in in_the_way:
         one.pause()  # `*:5672` cannot be bound while `127.0.0.1:5672` listens
     staying = [sock for place, one in have.items() if place in want for sock in one.sockets]
     try:
-        opened = listen_all(joining, (passed or Passed()).beside(staying))
+        opened = listen_all(joining, (passed or Passed()).beside(staying), lookups)
         if sum(len(one.sockets) for one in (*listening, *opened)) > MOST_SOCKETS:
             close_all(opened)
             raise ListenError(joining[-1], f"there are more than {MOST_SOCKETS} sockets; remove a listener")

@@ -25,6 +25,7 @@ from routerd.log.journald import STDOUT, for_stderr, is_journal
 from routerd.log.log import NOTICE, configure, event, keep_in
 from routerd.machine.descriptors import TooFewError, claim_standard_streams, raise_limit
 from routerd.machine.listeners import ListenError, Listening, close_all, listen_all
+from routerd.machine.lookups import meanwhile
 from routerd.machine.pinning import UnknownCpuError, plan
 from routerd.machine.signals import ROLL, STOP, Signals
 from routerd.machine.systemd import Manager, Passed, passed_sockets
@@ -76,7 +77,8 @@ def run(config: Config, launch: Command = command, announce: Callable[[str], Non
     signals.install()
     manager = Manager(os.environ, os.getpid())
     try:
-        with ExitStack() as stack:
+        # A wait for names is bounded and no hang.
+        with ExitStack() as stack, meanwhile(lambda: manager.feed(time.monotonic(), lambda: True)):
             return _assemble(config, launch, signals, manager, stack, announce).run()
     except ListenError as error:
         manager.failed(str(error))

@@ -13,11 +13,16 @@ POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 
 _FAMILIES: Final = {"": socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
 
+_NO_SUCH_NAME: Final = {
+    getattr(socket, name, socket.EAI_NONAME) for name in ("EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY")
+}
+
 
 class Lookup:
     """The lookup of one host; once it is ``done`` it has ``addresses`` or, if there are none, an ``error``.
 
-    It is ``answered`` once the name service has said something: that there is no such host, too.
+    It is ``answered`` once the name service has said something: that there is no such host, too; no name service need
+    be asked about what is no name.
     A thread of its own looks up a name and may take as long as the name service. An IP address needs none.
     """
 
@@ -41,10 +46,15 @@ class Lookup:
         except Exception as error:  # the caller waits for a result
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.error = f"host {host} is not known: {why}"
-            self.answered = isinstance(error, OSError) and error.errno != socket.EAI_AGAIN
+            self.answered = isinstance(error, UnicodeError) or _says_no(error)
             if not isinstance(error, OSError | ValueError):
                 failures.tell(f"looking up {host}", error, "it is tried again")
         self.done = True
+
+
+def _says_no(error: Exception) -> bool:
+    """Whether the name service knows of no address; any other failure says nothing about the name."""
+    return isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_NAME
 
 
 def is_address(host: str) -> bool:

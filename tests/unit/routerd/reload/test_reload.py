@@ -12,6 +12,7 @@ import pytest
 
 from routerd.config import Config, Listener, load
 from routerd.log.log import configure
+from routerd.machine import listeners
 from routerd.machine.listeners import Listening, close_all, listen_all
 from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
 from routerd.translate import remote_hosts
@@ -90,6 +91,19 @@ def test_all_interfaces_instead_of_one(listening: list[Listening], port: int) ->
         retire(leaving)
         assert connects(port)
         close_all(kept)
+
+
+def test_who_makes_way_listens_while_names_are_looked_up(
+    listening: list[Listening], port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent resolver would refuse clients for as long as it is waited for."""
+    listens: list[bool] = []
+    there = listeners.wait_for
+    monkeypatch.setattr(listeners, "wait_for", lambda all_: (listens.append(connects(port)), there(all_)))
+    kept, leaving = exchange(listening, [listener(port, host="localhost", socket_address_family="IPv4")])
+    retire(leaving)
+    close_all(kept)
+    assert listens == [True]
 
 
 def test_a_port_in_use_leaves_all_as_it_was(listening: list[Listening], port: int) -> None:

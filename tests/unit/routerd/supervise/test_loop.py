@@ -1,7 +1,10 @@
 """The supervisor's loop with a family that is at a certain point."""
 
 import logging
+import os
 import select
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from routerd.config import Listener, default_config
 from routerd.machine.listeners import close_all, listen_all
+from routerd.machine.lookups import wait_for
 from routerd.machine.systemd import Manager
 from routerd.supervise import supervisor as supervisor_module
 from routerd.supervise.supervisor import REPORTS, Supervisor
@@ -85,6 +89,32 @@ def test_an_end_by_an_exception_is_told_in_the_log(
         "the supervisor ends: unhandled RuntimeError: planted",
     )
     assert told.exc_info
+
+
+def test_a_silent_resolver_does_not_starve_the_watchdog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A reload may wait twice, which is longer than a short WatchdogSec=; it ends by itself and is no hang."""
+    looks: list[bool] = []
+
+    class Silent:
+        @property
+        def done(self) -> bool:
+            looks.append(len(looks) == 3)
+            return looks[-1]
+
+    def waiting(*_: object) -> Any:
+        silent: Any = Silent()
+        wait_for([silent])
+        return SimpleNamespace(run=lambda: 0)
+
+    monkeypatch.setattr(supervisor_module, "_assemble", waiting)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "4")
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(str(tmp_path / "notify"))
+        ear.setblocking(False)
+        assert supervisor_module.run(default_config()) == 0
+        assert [ear.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
 
 
 def test_a_reload_that_fails_as_nobody_foresaw_ends_nothing(

@@ -1,5 +1,6 @@
 """Names in `remoteHosts`, and a resolver that takes its time."""
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
@@ -85,6 +86,37 @@ def test_a_name_without_an_answer_keeps_the_addresses_that_it_had(
             "new.example": nobody,
         }
     over.set()
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (socket.gaierror(socket.EAI_SYSTEM, "System error"), True),
+        (socket.gaierror(socket.EAI_MEMORY, "Memory allocation failure"), True),
+        (socket.gaierror(socket.EAI_FAIL, "Non-recoverable failure in name resolution"), True),
+        (OSError(errno.EMFILE, "Too many open files"), True),
+        (socket.gaierror(socket.EAI_NODATA, "No address associated with hostname"), False),
+        (socket.gaierror(socket.EAI_ADDRFAMILY, "Address family for hostname not supported"), False),
+        (UnicodeError("label too long"), False),
+    ],
+)
+def test_a_failure_of_the_machine_is_no_answer(monkeypatch: pytest.MonkeyPatch, error: Exception, kept: bool) -> None:
+    """It says nothing about the name, which keeps its addresses; an answer that there are none takes them."""
+    failing = False
+
+    def answer(_: str, *more: object, flags: int = 0) -> list[Any]:
+        if flags:
+            raise socket.gaierror(socket.EAI_NONAME, "it is no address")
+        if failing:
+            raise error
+        return [(0, 0, 0, "", ("192.0.2.7", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    monkeypatch.setattr(lookups, "LOOKUP_SECONDS", LONG)
+    before = remote_hosts.look_up(["gate.example"])["gate.example"].ranges
+    failing = True
+    remote_hosts.forget()
+    assert remote_hosts.look_up(["gate.example"])["gate.example"].ranges == (before if kept else ())
 
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
