@@ -28,7 +28,10 @@ WINDOW: Final = 1024  # of a broker, or a link route beyond a router: requests t
 SHARE: Final = WINDOW // 4  # of one connection
 ROUTERS_SHARE: Final = WINDOW // 2  # of one to another router, where a client of that one has its own share
 MOST: Final = 65_536  # weights to one peer that are sent or wait: its connection has no room for more links
-MOST_IN_ALL: Final = 2 * MOST  # the same to all peers: one that answers nothing leaves as much to all others
+MOST_IN_ALL: Final = 2 * MOST  # the same to all peers: one that answers nothing leaves as much to all others as it has
+# What a router may have of this for each that it leaves: many clients are behind it, and come back at once after a
+# restart, 30,000 to each of three brokers, say. Any other connection leaves as much as it has.
+ROUTERS_PART: Final = 3
 WEIGHT_OCTETS: Final = 1024  # a request counts as a further one for so many octets
 PORTION: Final = 4  # requests to a lost peer that are refused before others have their turn: some 0.1 ms
 SLOW_NS: Final = 10_000_000_000  # a peer that has answered nothing for so long is complained of
@@ -95,6 +98,7 @@ class Near(msgspec.Struct):
     origin: Origin
     window: Window
     share: int
+    part: int  # of all requests, for each that it leaves
     unanswered: int = 0  # weights
     count: int = 0  # weights, also of those that wait
     waiting: OrderedDict[int, Pending] = msgspec.field(default_factory=OrderedDict)  # by request
@@ -117,8 +121,8 @@ class Requests:
         peer = self._peers.get(host) or Peer(host, path[1].container)
         window = peer.windows.get(beyond) or Window(peer, beyond, self._base.forwarder.now)
         origin = worker, connection.connection, connection.generation
-        share = ROUTERS_SHARE if connection.role in (INTER_ROUTER, EDGE) else SHARE
-        return window.nears.get(origin) or Near(origin, window, share)
+        share, part = (ROUTERS_SHARE, ROUTERS_PART) if connection.role in (INTER_ROUTER, EDGE) else (SHARE, 1)
+        return window.nears.get(origin) or Near(origin, window, share, part)
 
     def add(self, pending: Pending) -> Error | None:
         """Send a request to its peer, or let it wait for its turn. Return an error if there are too many."""
@@ -127,9 +131,12 @@ class Requests:
         peer = window.peer
         own = peer.counts[near.origin], self._counts[near.origin]
         if own[0] + pending.weight > MOST - peer.count:
-            return _too_many(f"{peer.name} answers", peer.count, "it", own[0])
-        if own[1] + pending.weight > MOST_IN_ALL - self._count:
-            return _too_many("brokers answer", self._count, "all of them", own[1])
+            return _too_many(f"{peer.name} answers", f"{peer.count} KiB wait for it", own[0], "of this connection")
+        left, all_wait = MOST_IN_ALL - self._count, f"{self._count} KiB wait for all of them"
+        if own[1] + pending.weight > near.part * left:
+            return _too_many("brokers answer", all_wait, own[1], "of this connection")
+        if peer.count + pending.weight > left:
+            return _too_many("brokers answer", all_wait, peer.count, f"for {peer.name}")
         self._peers[peer.host] = peer
         peer.windows[window.beyond] = window
         window.nears[near.origin] = near
@@ -242,9 +249,7 @@ class Requests:
             yield None
 
 
-def _too_many(who: str, count: int, whom: str, own: int) -> Error:
+def _too_many(who: str, waits: str, part: int, whose: str) -> Error:
     return Error(
-        TOO_MANY,
-        f"{who} too slowly: attaches of {count} KiB wait for {whom}, {own} KiB of this connection (each rounded up); "
-        "attach again later",
+        TOO_MANY, f"{who} too slowly: attaches of {waits}, {part} KiB {whose} (each rounded up); attach again later"
     )

@@ -2,12 +2,10 @@
 
 import pytest
 
-from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
+from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_LINK_REFUSED
 from core.link_routes import requests
-from core.link_routes.ends import Ends
 from core.link_routes.requests import PORTION, ROUTERS_SHARE, SHARE, WEIGHT_OCTETS, WINDOW
 from core.link_routes.routes import Route
-from shm.contract.control import LinkRouteSetup, Setup
 from shm.contract.payloads import (
     Attach,
     Attached,
@@ -20,59 +18,9 @@ from shm.contract.payloads import (
     Termini,
     Terminus,
 )
-from tests.support.beds.crowd import Crowd
+from tests.support.beds.attaches import BROKER, FAR, FIRST, SECOND, Bed
 
-BROKER, FIRST, SECOND = 3, 7, 8  # connections
-FAR = 1 << 20  # the first link at the broker
 TOO_MANY = "amqp:resource-limit-exceeded"
-
-
-class Bed(Crowd):
-    """A router with a broker, which answers when it is told to, and clients."""
-
-    def __init__(self) -> None:
-        brokers = {"queue": "broker", "slow": "elsewhere", "good": "elsewhere"}
-        routes = [LinkRouteSetup(False, prefix=prefix, container=name) for prefix, name in brokers.items()]
-        super().__init__(Setup("core", 1, 1, "/none", "me", "0", 1, [-1], link_routes=routes))
-        self.links = 0
-        self.ends = self.core.plane(Ends)
-        self.connect(BROKER, "route-container", "broker")
-        self.connect(FIRST)
-        self.connect(SECOND)
-
-    def connect(self, number: int, role: str = "normal", container: str = "client") -> None:
-        opened = ConnectionOpened(number, 1, container, f"h:{number}", role=role, number=number)
-        self.do([(C_CONNECTION_OPENED, opened)])
-
-    def attach(self, number: int, client: int = FIRST, properties: bytes = b"", address: str = "queue.a") -> list[int]:
-        """So many links; return them."""
-        links = list(range(self.links, self.links + number))
-        self.links += number
-        termini = Termini(Terminus(2, address), Terminus(2, address), properties)
-        self.do((C_ATTACH, Attach(i, 1, client, f"l{i}", False, address, termini=termini)) for i in links)
-        return links
-
-    def detach(self, links: list[int]) -> None:
-        self.do((C_DETACH, Detach(link, 1)) for link in links)
-
-    def asked(self) -> list[OpenLink]:
-        """What the broker is to answer now, which nobody has taken yet."""
-        found = [one for one in self.told if isinstance(one, OpenLink)]
-        self.told.clear()
-        return found
-
-    def answer(self, asked: OpenLink) -> None:
-        far = FAR + asked.request % FAR
-        end = Attach(
-            far, 1, BROKER, asked.name, asked.outgoing, "queue.a", request=asked.request, termini=asked.termini
-        )
-        self.do([(C_ATTACH, end)])
-
-    def refused(self) -> list[tuple[int, str]]:
-        """Links that were refused, and why."""
-        found = [(one.link, one.error.condition) for one in self.told if isinstance(one, Attached) and one.error]
-        self.told.clear()
-        return found
 
 
 def names(asked: list[OpenLink]) -> list[str]:
@@ -206,6 +154,43 @@ def test_all_brokers_together_have_a_bound_too(monkeypatch: pytest.MonkeyPatch) 
     bed.do((C_LINK_REFUSED, LinkRefused(request)) for request in list(bed.ends._pending))
     assert not bed.ends._requests._counts
     assert not bed.ends._requests._count
+
+
+def test_brokers_that_answer_nothing_leave_room_for_the_links_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many clients attach at them: each such broker has half of what the others have left."""
+    monkeypatch.setattr(requests, "MOST", 4 * SHARE)
+    monkeypatch.setattr(requests, "MOST_IN_ALL", 8 * SHARE)
+    bed = Bed()
+    bed.connect(4, "route-container", "elsewhere")
+    bed.connect(5, "route-container", "third")
+    clients = list(range(30, 60))
+    for client in clients:
+        bed.connect(client)
+    for address, name, most in (("queue.a", "broker", 4 * SHARE), ("slow.a", "elsewhere", 2 * SHARE)):
+        for client in clients:
+            bed.attach(SHARE, client, address=address)
+        waits = {peer.name: peer.count for peer in bed.ends._requests._peers.values()}
+        assert 0.9 * most < waits[name] <= most
+    errors = [one.error for one in bed.told if isinstance(one, Attached) and one.error]
+    count = bed.ends._requests._count
+    said = f"attaches of {count} KiB wait for all of them, {waits['elsewhere']} KiB for elsewhere (each rounded up)"
+    assert f"brokers answer too slowly: {said}; attach again later" in {error.description for error in errors}
+    bed.told.clear()
+    assert len(bed.attach(SHARE, SECOND, address="third.a")) == len(bed.asked())
+
+
+def test_a_router_may_bring_the_links_of_three_brokers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clients come back together after a restart. Another client has its part nevertheless."""
+    monkeypatch.setattr(requests, "MOST", 65_536 // 64)
+    monkeypatch.setattr(requests, "MOST_IN_ALL", 2 * 65_536 // 64)
+    bed = Bed()
+    bed.connect(4, "route-container", "elsewhere")
+    bed.connect(5, "route-container", "third")
+    bed.connect(20, "edge", "edge1")
+    for address in ("queue.a", "slow.a", "third.a"):
+        bed.attach(30_000 // 64, 20, address=address)
+    bed.attach(1)
+    assert bed.refused() == []
 
 
 def lost_at_once(number: int, waits: int) -> Bed:
