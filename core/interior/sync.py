@@ -246,6 +246,9 @@ class MobileSync:
     def _map(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         for key, treatment in update.present.items():
             known = remote.addresses.get(key)
+            while known is None and remote.unsure and not self._room(remote, 1, len(key)):
+                # As many as are named have room. One that a later portion names comes back with it.
+                self._unmap(node, remote, remote.unsure.pop())
             if known is None and not self._room(remote, 1, len(key)):
                 self._cut.add(node.router)
             elif known != treatment:

@@ -145,3 +145,25 @@ def test_an_answer_in_portions_takes_no_address_away_before_it_is_whole(monkeypa
     alone.say(portions[-1].encode(ALL_MOBILE))
     assert sorted(taken) == ["M0old", "M0older"]
     assert set(alone.keys("B")) == {*keys, "M0new"}
+
+
+@pytest.mark.parametrize("sizes", [False, True])
+def test_an_answer_with_other_addresses_has_the_room_of_those_before(
+    sizes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both together are more than are kept of one router: what the answer has not named yet gives way."""
+    most = (99_999, 500_000) if sizes else (5_000, 4 << 20)
+    monkeypatch.setattr("core.interior.sync.MOST", most)
+    alone, keys = Alone(), list(MANY)
+    alone.meet()
+    alone.say(MobileUpdate("B", 50, dict.fromkeys(keys[:1_700], 3), absolute=True).encode(ALL_MOBILE))
+    other = dict.fromkeys([keys[0], *(f"{key}.new" for key in keys[:1_900]), keys[1]], 3)
+    if not sizes:
+        other |= dict.fromkeys(keys[1_700:4_500], 3)
+    portions = _all_of("B", 0, 60, other)
+    assert len(portions) > 2
+    for update in portions:
+        alone.say(update.encode(ALL_MOBILE))
+    assert alone.keys("B") == other
+    alone.tick(2.5)
+    assert not alone.port.take("MAR")
