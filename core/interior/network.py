@@ -286,14 +286,13 @@ class Network:
         if message.instance not in (0, node.instance):
             # A copy from before the router's restart came by a longer path, or one from after it by a shorter one.
             return
-        before = self._sync.seq_of(node.router)
-        self._sync.updated(node, message)
+        changed = self._sync.updated(node, message)
         self._answer(now)
         if self._sync.lacks(node.router):
             text = "router %s announces more addresses than are kept of one router, or of all: some get no messages %s"
             which = node.router, "from here, until there is room (docs/network.md)"
             self._complaints.tell(now, MA_LOG, logging.ERROR, text, *which, key=which)
-        if not message.absolute and self._sync.seq_of(node.router) != before:
+        if changed:
             self._translate(message, neighbour)
 
     def _translate(self, update: MobileUpdate, source: Neighbour) -> None:

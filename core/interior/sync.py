@@ -178,7 +178,7 @@ class MobileSync:
             return
         remote = self._remote(node.router)
         if seq < known:
-            remote.seq = 0
+            remote.seq = remote.until = 0
         self._behind.add(node.router)
 
     def lacks(self, router: str) -> bool:
@@ -202,8 +202,11 @@ class MobileSync:
                 due.append((node, 0 if router in self._cut else remote.seq))
         return due
 
-    def updated(self, node: Node, update: MobileUpdate) -> None:
-        """Apply a router's addresses or changes, and answer those who were waiting for them."""
+    def updated(self, node: Node, update: MobileUpdate) -> bool:
+        """Apply a router's addresses or changes, and answer those who were waiting for them.
+
+        Return True if it was the next change. A portion of an answer is none: it does not tell what is gone.
+        """
         remote = self._remote(node.router)
         if update.absolute:
             self._replace(node, remote, update)
@@ -213,7 +216,7 @@ class MobileSync:
             # an old update is another copy of what is known
             if update.mobile_seq > remote.seq:
                 self._behind.add(node.router)
-            return
+            return False
         remote.seq, remote.instance = update.mobile_seq, update.instance
         if node.router not in self._cut:
             remote.asked = _NEVER
@@ -221,6 +224,7 @@ class MobileSync:
         count = counted(len(remote.addresses), "address")
         LOGGER.debug("router %s has %s at %d", node.router, count, remote.seq)
         self._waiting_for(node.router, remote)
+        return not update.absolute and update.mobile_seq > remote.until
 
     def _replace(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         self._cut.discard(node.router)
@@ -293,7 +297,7 @@ class MobileSync:
         self._waiting_for(node.router, remote)
 
     def _waiting_for(self, router: str, remote: Remote) -> None:
-        if remote.unsure:  # some are gone, and others would never hear of it
+        if remote.seq < remote.until:  # some are gone, and others would never hear of it
             return
         for asker, (request, neighbour) in list(remote.waiting.items()):
             if remote.seq > request.have_seq:

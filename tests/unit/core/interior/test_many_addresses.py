@@ -1,5 +1,6 @@
 """More addresses of one router than a message holds: they are told in portions, each a message of its own."""
 
+import msgspec
 import pytest
 
 from core.interior.message import ALL_MOBILE
@@ -167,3 +168,26 @@ def test_an_answer_with_other_addresses_has_the_room_of_those_before(
     assert alone.keys("B") == other
     alone.tick(2.5)
     assert not alone.port.take("MAR")
+
+
+@pytest.mark.parametrize("dialect", ["skupper", "dispatch"])
+def test_portions_of_an_answer_are_no_changes_across_a_border(dialect: str) -> None:
+    """They tell nobody what is gone: a router there gets the whole, once it is known here, and what changes later."""
+    alone = Alone()
+    alone.meet("B", neighbour=1, dialect="dispatch" if dialect == "skupper" else "skupper")
+    alone.meet("S", neighbour=2, dialect=dialect)
+    version = 2 if dialect == "skupper" else 1
+    some, more = dict(list(MANY.items())[:4_000]), {"M0more": 3}
+    alone.port.take()
+    portions = [msgspec.structs.replace(one, version=3 - version) for one in _all_of("B", 0, 60, some)]
+    assert len(portions) > 2
+    alone.say(MobileRequest("S", 0, version).encode("B"), neighbour=2)
+    for update in portions[:-1]:
+        alone.say(update.encode(ALL_MOBILE))
+        assert not alone.port.take("MAU")
+    alone.say(portions[-1].encode(ALL_MOBILE))
+    told = [MobileUpdate.read(body(control)) for control, _ in alone.port.take("MAU")] + until_told(alone, "B", "S")
+    assert {update.version for update in told} == {version}
+    assert after(told, {}, 0) == (some, 60)
+    alone.say(MobileUpdate("B", 61, more, version=3 - version).encode(ALL_MOBILE))
+    assert [MobileUpdate.read(body(control)).present for control, _ in alone.port.take("MAU")] == [more]
