@@ -70,7 +70,8 @@ class Topology:
                 self._complaints.tell(now, LOGGER, logging.ERROR, "the network %s%s", what, router)
                 return None
             self.wanted.add(router)
-            if heard and any(router in other.peers for other in self.nodes):  # there was no room when they told
+            # There was no room when they told. If they only tell it again, nothing else calls for new paths.
+            if not self._changed and any(router in other.peers for other in self.nodes):
                 self._change(f"router {router} has found room")
             LOGGER.debug("router %s is now known by bit %d", router, node.bit)
         node.heard = node.heard or heard

@@ -309,3 +309,20 @@ def test_a_router_that_finds_room_later_is_reached_at_once(leaves: bool) -> None
             alone.hello()
     alone.ra("X", 1)
     assert alone.way("X") == ("B", 3)
+
+
+def test_a_router_that_finds_room_by_hearsay_is_reached_at_once() -> None:
+    """A link state tells of it again, with the links as they were."""
+    alone = Alone()
+    alone.meet()
+    others = {f"R{number}": 1 for number in range(MOST_ROUTERS - 1)}
+    alone.lsu("B", 2, {"A": 1, **others})
+    alone.lsu("R0", 1, {"B": 1, "X": 1})
+    assert "X" not in alone.port.routers.values()
+    del others["R1"]
+    alone.lsu("B", 3, {"A": 1, **others})
+    for _ in range(6):
+        alone.tick(1)
+        alone.hello()
+    alone.lsu("R0", 2, {"B": 1, "X": 1})
+    assert alone.way("X") == ("B", 3)
