@@ -131,7 +131,7 @@ static void unposted_refuse(pump *p, worker_link *k)
 
 /* Refuses a message that has kept others waiting.  To be called from time to time: while others wait, it looks at all
  * streams that have not been posted.  The time during which the router has no room for a sender does not count.  That
- * counts in which the sender is not read because it leaves its own input in the socket. */
+ * counts in which the sender is not read because it does not read itself. */
 PRIVATE void streams_check(pump *p)
 {
     if (p->stalled_first == ROUTERD_NIL) p->stream_wanted = false;
