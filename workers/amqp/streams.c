@@ -15,8 +15,8 @@
  * rest has room for at their longest; the others wait until one of these is posted or gone.  Again a connection leaves
  * some to others.
  *
- * Many connections could still hold all of these, with messages that never end.  So while others wait, one is refused
- * of which the core has not heard for UNPOSTED_MS: its sections have not come.
+ * Many connections could still hold all of these, with messages that never end.  So while others wait for more than
+ * their own ones, one is refused of which the core has not heard for UNPOSTED_MS: its sections have not come.
  */
 #include "workers/amqp/amqp.h"
 
@@ -28,25 +28,28 @@ static const char unposted[] = "its sections have not come within 5 s, and other
 
 _Static_assert(ROUTE_WHOLE <= SCAN_LIMIT, "neither a scan nor a route worker waits for more");
 
+/* Whether one more than `all` may be in use, of `most`, by who pays for a link and has `own` of them.  Who has used up
+ * its part, and more than others have, waits for its own ones. */
+static bool turn_fits(pump *p, const worker_link *k, uint32_t own, uint32_t all, uint32_t most)
+{
+    if (all < most && own <= part_of(k) * (most - all - 1)) return true;
+    p->stream_wanted |= all >= most || own <= all / 2;
+    return false;
+}
+
 /* Whether who pays for a link may have one more stream. */
 PRIVATE bool stream_fits(pump *p, const worker_link *k)
 {
-    const uint32_t most = p->arena.view.large_count / 2 / STREAM_BLOCKS;
-    const bool fits = p->streams < most && use_of(k)->streams <= part_of(k) * (most - p->streams - 1);
-    p->stream_wanted |= !fits;
-    return fits;
+    return turn_fits(p, k, use_of(k)->streams, p->streams, p->arena.view.large_count / 2 / STREAM_BLOCKS);
 }
 
 /* Whether a message that is not posted yet may have more than it is sure of; if so, it is gathered from now on. */
 static bool stream_gathers(pump *p, in_delivery *s)
 {
     block_use *use = use_of(s->link);
-    const uint32_t room = p->arena.view.large_count / 4 / GATHERED_BLOCKS, most = room ? room : 1;
+    const uint32_t room = p->arena.view.large_count / 4 / GATHERED_BLOCKS;
     if (s->gathered) return true;
-    if (p->gathered >= most || use->gathered > part_of(s->link) * (most - p->gathered - 1)) {
-        p->stream_wanted = true;
-        return false;
-    }
+    if (!turn_fits(p, s->link, use->gathered, p->gathered, room ? room : 1)) return false;
     s->gathered = true;
     use->gathered++;
     p->gathered++;
@@ -127,13 +130,14 @@ static void unposted_refuse(pump *p, worker_link *k)
 }
 
 /* Refuses a message that has kept others waiting.  To be called from time to time: while others wait, it looks at all
- * streams that have not been posted.  The time during which the router does not read a sender does not count. */
+ * streams that have not been posted.  The time during which the router has no room for a sender does not count.  That
+ * counts in which the sender is not read because it does not read itself. */
 PRIVATE void streams_check(pump *p)
 {
     if (p->stalled_first == ROUTERD_NIL) p->stream_wanted = false;
     if (!p->stream_wanted) return;
     for (worker_link *k = p->unposted_first; k; k = k->unposted_next) {
-        if (k->stalled || !k->conn->reading || p->resting) { k->unposted_since = p->now_ms; continue; }
+        if (k->stalled || (p->paused && !k->conn->reading) || p->resting) { k->unposted_since = p->now_ms; continue; }
         if (p->now_ms < k->unposted_since + UNPOSTED_MS) continue;
         p->stream_wanted = false;
         unposted_refuse(p, k);

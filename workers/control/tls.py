@@ -240,7 +240,7 @@ class Certificates:
         if letter in DIGESTS:
             return self._engine.certificate_digest(index, DIGESTS[letter])
         found = fields.get(SUBJECT_FIELDS[letter])
-        if found is None:
+        if not found:
             return None
         text = _text(found)
         if not text:
@@ -255,10 +255,11 @@ def subject_fields(subject: str) -> dict[str, str]:
     The last one of the text is the certificate's first. OpenSSL ends the text behind a field that it cannot convert.
     Raises CertificateError for such a text: fields may be missing.
     """
-    fields, at = {}, 0
+    fields, at, last = {}, 0, None
     while found := _FIELD.match(subject, at):
-        fields[found[1]], at = found[2], found.end()
-    if at < len(subject) or subject.endswith("="):
+        last, at = found[2], found.end()
+        fields[found[1]] = last
+    if at < len(subject) or last == "":
         raise CertificateError(f"the subject of its certificate has a field that is no text: {subject}")
     return fields
 

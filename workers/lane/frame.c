@@ -18,6 +18,7 @@ GLUE const struct lane_fault_terms lane_faults[] = {
     [LANE_WINDOW] = { LANE_SESSION, "amqp:session:window-violation", "more transfers have come than the window has" },
     [LANE_LIMIT] = { LANE_LINK, "amqp:link:transfer-limit-exceeded", "more deliveries have come than credit" },
     [LANE_FIELD] = { LANE_SESSION, "amqp:invalid-field", "the number of a delivery is out of order" },
+    [LANE_STATE] = { LANE_SESSION, "amqp:invalid-field", "a delivery's state names a transaction in a malformed way" },
     [LANE_MANY] = { LANE_CONNECTION, "amqp:resource-limit-exceeded", "too many sessions or links" },
     [LANE_NAME] = { LANE_SESSION, "amqp:frame-size-too-small",
                     "a link's name is too long: the answer to its ATTACH would exceed your max-frame-size" },

@@ -70,6 +70,7 @@ enum lane_fault {
     LANE_WINDOW,                       /* more TRANSFERs than the session's window */
     LANE_LIMIT,                        /* more deliveries than credit */
     LANE_FIELD,                        /* a delivery-id out of order, or first after last */
+    LANE_STATE,                        /* a state of a transaction that its receiver could not read */
     LANE_MANY,                         /* more sessions or links than a connection may have */
     LANE_NAME,                         /* a link's name that no answer could repeat */
     LANE_HANDLES                       /* more links than the peer's own handle-max leaves an answer for */

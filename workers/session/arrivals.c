@@ -56,6 +56,7 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
     fault = lane_receive(&s->lane, k ? &k->lane : NULL, &t, &piece);
     if (s->lane.tell) session_due(s);                          /* also behind a fault that ends the link alone */
+    if (!fault && !state_fit(&t.state)) fault = LANE_STATE;
     if (fault) { fault_raise(l, s, k, fault); return; }
     if (!k) return;
     if (piece.first) k->discarding = false;
@@ -202,6 +203,7 @@ PRIVATE inline void disposition_arrives(lane_connection *l, worker_session *s, c
 {
     lane_disposition said;
     enum lane_fault fault = lane_disposition_read(f, &said);
+    if (!fault && !state_fit(&said.state)) fault = LANE_STATE;
     if (fault) { fault_raise(l, s, NULL, fault); return; }
     lane_map *m = said.receiver ? &s->lane.out : &s->lane.in;
     if (__builtin_expect(!said.settled, 0)) { disposition_says(l, s, m, &said); return; }

@@ -180,6 +180,7 @@ PRIVATE amqp_value state_said(const delivery *d);
 PRIVATE void state_forget(delivery *d);
 PRIVATE void state_share(delivery *d);
 PRIVATE void long_states_end(lane_connection *l);
+PRIVATE bool state_fit(amqp_value *state);
 PRIVATE bool state_same(const delivery *d, amqp_value state);
 PRIVATE void state_unmake(delivery *d);
 PRIVATE void state_note(delivery *d, amqp_value state);

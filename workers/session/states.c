@@ -137,24 +137,33 @@ PRIVATE void state_unmake(delivery *d)
     d->state_made = NULL;
 }
 
-/* The peer's state as others may get it: an outcome whose fields are none of it loses them, another such state is
- * none. */
-static amqp_value state_fit(amqp_value state)
+/* What others may get of a peer's state that says more than its code does: an outcome whose fields are none of it loses
+ * them, another such state is none.  False: it names a transaction, and without that it would say something else. */
+__attribute__((noinline)) static bool state_fit_long(amqp_value *state)
 {
-    const amqp_value none = { NULL, 0 };
-    if (!lane_state_sound(state)) return none;
-    const uint32_t code = lane_state_code(state);
-    if (lane_state_typed(state)) return state;
-    if (code < LANE_ACCEPTED || code > LANE_MODIFIED) return none;
-    return (amqp_value) { plain_states[code - LANE_ACCEPTED], sizeof *plain_states };
+    const uint32_t code = lane_state_code(*state);
+    const bool sound = lane_state_sound(*state);
+    if (sound && lane_state_typed(*state)) return true;
+    if (code == LANE_TRANSACTIONAL || code == LANE_DECLARED) return false;
+    const bool outcome = sound && code >= LANE_ACCEPTED && code <= LANE_MODIFIED;
+    *state = (amqp_value) { outcome ? plain_states[code - LANE_ACCEPTED] : NULL, outcome ? sizeof *plain_states : 0 };
+    return true;
 }
 
-/* Keeps the peer's state, if it is sound.  Some senders say the same with each TRANSFER of a delivery. */
+/* Makes a state of a frame what others may get of it, before it is compared and kept.  False: it is a fault. */
+PRIVATE inline bool state_fit(amqp_value *state)
+{
+    const uint8_t *at = state->at;
+    if (!at) return true;
+    if (__builtin_expect(!*at && state_bare(at, (uint32_t) state->size) && at[2] >= LANE_ACCEPTED
+                         && at[2] <= LANE_MODIFIED, 1)) return true;
+    return state_fit_long(state);
+}
+
+/* Keeps the peer's state.  Some senders say the same with each TRANSFER of a delivery. */
 __attribute__((noinline)) static void state_keep(delivery *d, amqp_value state)
 {
     if (d->state_code && d->state_size == state.size && !memcmp(d->state, state.at, state.size)) return;
-    state = state_fit(state);
-    if (!state.at) return;
     uint32_t size = (uint32_t) state.size;
     long_state **last = &d->link->session->connection->last_heard;
     uint8_t *made = size > sizeof d->small ? long_state_take(last, state.at, size) : NULL;

@@ -9,7 +9,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Described, Message, symbol, uint, ulong
 
-from tests.support.clients.wire import DISPOSITION, FALSE, NULL, TRANSFER, TRUE, Frame, Wire, described, encode
+from tests.support.clients.wire import (
+    DISPOSITION,
+    END,
+    FALSE,
+    NULL,
+    TRANSFER,
+    TRUE,
+    Frame,
+    Wire,
+    described,
+    encode,
+    error_in,
+)
 from tests.support.running import RunningRouter
 
 RECEIVED, ACCEPTED, REJECTED, RELEASED, MODIFIED, DECLARED, TRANSACTIONAL = 0x23, 0x24, 0x25, 0x26, 0x27, 0x33, 0x34
@@ -50,6 +62,13 @@ UNTYPED = {
     ACCEPTED: b"\0\x53\x24\xa1\1x",
     REJECTED: b"\0\x53\x25\xc0\4\1\xa1\1x",
     MODIFIED: b"\0\x53\x27\xc0\x0a\3\x40\x40\xc1\5\2\xa1\1\xff\x40",
+}
+UNREADABLE = {
+    "no txn-id": described(TRANSACTIONAL),
+    "a txn-id of another type": described(TRANSACTIONAL, "txn-1"),
+    "an outcome of other fields": b"\0\x53\x34\xc0\x0c\2\xa0\5txn-1\0\x53\x24\x41",
+    "an item too few": b"\0\x53\x34\xc0\3\2\xa0\0",
+    "declared, no txn-id": described(DECLARED),
 }
 
 
@@ -179,6 +198,30 @@ def test_an_outcome_whose_fields_are_none_of_it_loses_them(pair: Pair, code: int
     pair.receiver.dispose(0, UNTYPED[code])
     got = pair.sender.expect(DISPOSITION)
     assert (got.field(3), got.field(4)) == (True, Described(ulong(code), []))
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("sends", [True, False], ids=["transfer", "disposition"])
+def test_a_malformed_state_of_a_transaction_ends_its_session(pair: Pair, name: str, sends: bool) -> None:
+    """Without its transaction the delivery would be another one, and would count at once."""
+    if sends:
+        pair.sender.send(0, MESSAGE, state=UNREADABLE[name])
+    else:
+        pair.deliver()
+        pair.receiver.dispose(0, UNREADABLE[name])
+    end = (pair.sender if sends else pair.receiver).expect(END)
+    assert error_in(end)[0] == "amqp:invalid-field"
+
+
+@pytest.mark.parametrize("code", UNTYPED)
+def test_an_outcome_that_loses_its_fields_is_said_once(pair: Pair, code: int) -> None:
+    """A state that repeats itself is no news."""
+    pair.deliver()
+    for _ in range(3):
+        pair.receiver.dispose(0, UNTYPED[code], settled=False)
+    pair.receiver.dispose(0, NULL)
+    said = [pair.sender.expect(DISPOSITION) for _ in range(2)]
+    assert [bool(one.field(3)) for one in said] == [False, True]
 
 
 # ---- small frames ----

@@ -344,7 +344,7 @@ def test_states_that_lie_stay_here(connect: Connect, name: str, violations: list
 def violations() -> list[bytes]:
     """Described lists with counts without items, items without counts, and lengths that reach outside."""
     inside = (b"\xc0\x02\x02\x43", b"\xc0\x03\x01\x43\x43", b"\xc1\x02\x01\x43", b"\xe0\x02\x05\x60", b"\xe0\x01\x00")
-    return [b"\0\x53\x34\xc0" + bytes((len(one) + 1, 1)) + one for one in inside]
+    return [b"\0\x53\x25\xc0" + bytes((len(one) + 1, 1)) + one for one in inside]
 
 
 def test_a_crowd_of_violators_leaves_nothing_behind(connect: Connect, name: str) -> None:

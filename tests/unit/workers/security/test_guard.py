@@ -97,6 +97,9 @@ def test_a_certificate_names_its_user(format_: str, user: str) -> None:
         (r"CN=\#1+OU=x,CN=other", "other"),
         (r"CN=\#1,2.5.4.99=#0401,O=x", "#1"),
         ("O=Here", ""),
+        ("CN=YWJj=", "YWJj="),
+        ("O=x,CN=a==", "a=="),
+        ("CN=,O=x", ""),
     ],
 )
 def test_the_common_name_of_a_subject(subject: str, user: str) -> None:
