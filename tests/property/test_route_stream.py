@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from core.rmr.managers.messages import Heard
 from core.rmr.managers.stream import Stream
 from core.rmr.tables.decoding import octets_of
-from tests.support.beds.stream import Bed
+from tests.support.beds.rmr.stream import Bed
 
 RECORDS = st.sampled_from(
     [

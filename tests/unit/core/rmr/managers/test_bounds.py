@@ -2,7 +2,7 @@
 
 from core.rmr.managers.messages import REQUEST, STATE, Heard, request, state
 from core.rmr.managers.server import FORGOTTEN, Limits, Server
-from tests.support.beds.table_server import APP, CONTROL, Bed, S, table
+from tests.support.beds.rmr.table_server import APP, CONTROL, Bed, S, table
 
 
 def test_a_host_and_all_hosts_together_have_so_many_applications() -> None:

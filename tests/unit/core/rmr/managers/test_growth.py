@@ -8,8 +8,8 @@ from core.rmr.managers import messages
 from core.rmr.managers.messages import REQUEST, STATE, Heard, request, state
 from core.rmr.managers.server import Limits, Server
 from tests.support.beds.effort import Effort
-from tests.support.beds.manager_session import World, content
-from tests.support.beds.table_server import Bed, S, table
+from tests.support.beds.rmr.manager_session import World, content
+from tests.support.beds.rmr.table_server import Bed, S, table
 from tests.support.values.table_use import Use
 
 FEW, MANY = 250, 1000  # applications, connections, or entries of the table

@@ -10,7 +10,7 @@ from core.rmr.managers.messages import REQUEST, STATE, TABLE, Said
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import Table
 from shm.contract.failures import failures
-from tests.support.beds.manager_session import GOOD, UPDATE, World, binary, content
+from tests.support.beds.rmr.manager_session import GOOD, UPDATE, World, binary, content
 from tests.support.values.table_use import Use
 
 

@@ -8,7 +8,7 @@ from core.rmr.managers.messages import Said
 from core.rmr.managers.server import FORGOTTEN
 from core.rmr.tables import writing
 from shm.contract.failures import failures
-from tests.support.beds.table_server import APP, CONTROL, Bed, S, owners, table
+from tests.support.beds.rmr.table_server import APP, CONTROL, Bed, S, owners, table
 from tests.support.values.table_use import Use
 
 

@@ -6,7 +6,7 @@ from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
 from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from core.rmr.managers.stream import CUT, FULL, MESSAGE, NO_BASE, SLICE
 from tests.support.beds.effort import Effort
-from tests.support.beds.stream import Bed
+from tests.support.beds.rmr.stream import Bed
 
 S = 1_000_000_000
 GOOD = "newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n"

@@ -13,8 +13,8 @@ from core.rmr.managers.messages import REQUEST, STATE, TABLE, Said, requester, s
 from core.rmr.managers.remembered import Remembered
 from core.rmr.tables import decoding
 from core.rmr.tables.parser import Parser
-from tests.support.beds.manager_session import GOOD, World, content
-from tests.support.beds.stream import Bed
+from tests.support.beds.rmr.manager_session import GOOD, World, content
+from tests.support.beds.rmr.stream import Bed
 from tests.support.values.table_use import Use
 
 LONG = b"9" * 5000

@@ -1,0 +1,1 @@
+"""Parts of the route-table plane without a router, with stand-ins around them."""
