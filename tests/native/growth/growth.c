@@ -138,7 +138,8 @@ static void multicast(core_router *c, uint32_t n)
     }
 }
 
-/* n deliveries of one link, settled by the newest first, and n abandoned by their sender. */
+/* n deliveries of one link, settled by the newest first, also by their sender, who names them by its own handles; and n
+ * abandoned by it. */
 static void deliveries(core_router *c, uint32_t n)
 {
     core_address *a = address(c, T_BALANCED);
@@ -149,6 +150,15 @@ static void deliveries(core_router *c, uint32_t n)
     counting = true;
     for (uint32_t i = 0; i < n; i++) settle(c, to->outs_tail);
     report("settle_newest_first", n);
+    for (uint32_t i = 0; i < n; i++) message(c, from, i + 1);
+    counting = true;
+    for (uint32_t i = n; i; i--) {
+        routerd_record r = {.type = A_UPDATE, .flags = F_IN | F_SETTLED, .link = from->link, .link_gen = 1, .peer = i};
+        core_action(c, SENDERS, &r);
+    }
+    report("sender_settles_newest_first", n);
+    for (uint32_t i = 0; i < n; i++) settle(c, to->outs_tail);
+    if (c->ins.live) exit(2);
     for (uint32_t i = 0; i < n; i++) message(c, from, i + 1);
     counting = true;
     link_remove(c, from, false);

@@ -212,6 +212,25 @@ static void waiting(uint32_t n, bool of_one_link, const char *const names[2])
     client_goes(&from, false);
 }
 
+/* n messages for a receiver without credit, which their sender aborts, the newest first; the first one waits. */
+static void aborted(uint32_t n)
+{
+    client from, k;
+    const routerd_record m = message(&from);
+    k = client_with(1, true);
+    for (uint32_t i = 0; i < n; i++) { core_sends(&m, 0, i + 1)->flags = 0; turns(false); }
+    for (uint32_t i = n; i > 1; i--) {
+        routerd_record *r = to_worker(W_CONTINUE, world.links[0]);
+        r->flags = F_ABORTED;
+        r->peer = UINT64_C(1) << 32 | i;
+        turns(true);
+    }
+    report("waiting_message_is_aborted", n);
+    CHECK(world.p.outs.used == 1, "%u deliveries are left", world.p.outs.used);
+    client_goes(&k, false);
+    client_goes(&from, false);
+}
+
 /* n messages of one receiver, or of as many, that wait for its session's window, which then opens for one at a time. */
 static void windows(uint32_t n, bool of_one_link, const char *const names[2])
 {
@@ -354,6 +373,7 @@ int main(int argc, char **argv)
                                                 "receivers_go_per_message" });
     waiting(n, true, (const char *const[2]) { "message_waits", "message_has_credit" });
     waiting(n, false, (const char *const[2]) { "receiver_waits", "receiver_has_credit" });
+    aborted(n);
     windows(n, true, (const char *const[2]) { "message_waits_for_window", "message_has_window" });
     windows(n, false, (const char *const[2]) { "receiver_waits_for_window", "receiver_has_window" });
     repeated(n);

@@ -2,7 +2,6 @@
 
 import ssl
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,34 +158,3 @@ def test_control_messages_wait_for_blocks(client: Client) -> None:
         core.registry.post(Detach(link, 1, Error("a:b", "why " * 40)))
     heard = [one.link for one in core.hear(Detach, len(links))]
     assert heard == list(links)
-
-
-FEW, MANY = 400, 1600
-
-
-def changes(client: Client, number: int) -> float:
-    """The core settles so many waiting deliveries by its own handles, the newest first; the seconds for each."""
-    core: Any = client.stand
-    block = core.own.write(BODY)
-    for handle in range(1, number + 1):
-        sent = {"flags": n.F_COMPLETE, "arena": 1, "block": block, "length": len(BODY), "peer": handle}
-        assert core.work.push(n.pack(type=n.W_SEND, **core.link, **sent))
-        if handle % 100 == 0:
-            core.turn(0.0)
-    took = 0.0
-    for first in range(number, 0, -100):
-        for handle in range(first, first - 100, -1):
-            assert core.work.push(n.pack(type=n.W_CONTINUE, flags=n.F_ABORTED, peer=handle, **core.link))
-        core.work.publish()
-        began = time.process_time()
-        core.pump.run(0.0)
-        took += time.process_time() - began
-    core.turn(0.0)
-    return took / number
-
-
-@pytest.mark.parametrize("client", ["plain"], indirect=True)
-def test_a_search_costs_the_same_among_many(client: Client) -> None:
-    """Deliveries that wait for credit, and of which the core knows no handle of ours yet."""
-    client.write(frame(0, described(FLOW, *map(uint, (0, 2**31 - 1, 0, 2**31 - 1, 0, 0, 0)))))
-    assert min(changes(client, MANY) for _ in range(3)) < 2 * min(changes(client, FEW) for _ in range(3))

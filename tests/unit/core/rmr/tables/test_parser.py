@@ -1,7 +1,6 @@
 """The parser of route tables: the spec's figures and rules by name, and the odd records that are only warned of."""
 
 import hashlib
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from core.rmr.tables.lookup import Question, explain
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError
+from tests.support.beds.effort import Effort
 
 BASIC = """newrt | start | rt-0928
 rte   | 2000  | logger:30311
@@ -249,14 +249,11 @@ def test_ipv6_endpoints():
 
 
 @pytest.mark.parametrize("row", ["app{a}:1;app{b}:1", "app{a}:1,app{c}:1", "ep{at}:1"])
-def test_ten_thousand_entries_are_read_and_built_in_20_ms(row):
-    """In CPU time, the least of some: whoever sends them hears of it that soon."""
+def test_python_does_little_for_each_of_ten_thousand_entries(row):
+    """Native code reads them and builds their table, so that whoever sends a table hears of it soon."""
     groups = (row.format(at=at, a=at % 300, b=at % 7, c=at % 299) for at in range(10_000))
     records = (f"mse|{1000 + at % 1000}|{at // 1000}|{one}\n" for at, one in enumerate(groups))
     text = "".join(["newrt|start|t\n", *records, "newrt|end|10000\n"])
-    spent = []
-    for _ in range(5):
-        began = time.thread_time()
+    with Effort() as effort:
         assert compile_table(table(text), 1).native.entries == 10_000
-        spent.append(time.thread_time() - began)
-    assert min(spent) < 0.02, spent
+    assert effort.lines < 4 * 10_000
