@@ -92,12 +92,14 @@ def _say_as_qdrouterd(file: Path, error: ConfigError) -> None:
     for mistake in error.mistakes:
         if mistake.warning:
             continue
-        subject, _, what = mistake.text.partition(": ")
+        said = mistake.text
+        subject, _, what = said.partition(": ")
         entity = entity_type(subject.partition(" ")[0])
         if entity is not None:
-            _say(f"ValidationError: {what}")
-            _say(f"AttributeError: {PREFIX}{entity.name}: {what}")
-        _say(f"Exception: Cannot load configuration file {file}: {what or subject}")
+            said = what
+            _say(f"ValidationError: {said}")
+            _say(f"AttributeError: {PREFIX}{entity.name}: {said}")
+        _say(f"Exception: Cannot load configuration file {file}: {said}")
 
 
 def _become(name: str) -> None:

@@ -136,8 +136,16 @@ def test_what_keeps_it_from_running_is_told_with_status_1(arguments: list[str], 
     assert said in done.stderr
 
 
+STANDALONE = "id: A\n}\nconnector {\n port: 5672\n role: inter-router"
+
+
 @pytest.mark.parametrize(
-    ("router", "said"), [("id: a b", "AttributeError"), (f"id: {'X' * 128}", "exceeds the maximum allowed length")]
+    ("router", "said"),
+    [
+        ("id: a b", "AttributeError"),
+        (f"id: {'X' * 128}", "exceeds the maximum allowed length"),
+        (STANDALONE, "router.conf: role='standalone' not allowed to connect to"),
+    ],
 )
 def test_a_bad_configuration_is_told_in_the_words_that_scripts_look_for(router: str, said: str, tmp_path: Path) -> None:
     done = qdrouterd("-c", configuration(tmp_path, router), cwd=tmp_path)
