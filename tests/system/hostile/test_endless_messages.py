@@ -15,7 +15,7 @@ PIECE = b"\0\x53\x75\xb0\0\x10\0\0" + 15_992 * b"x"  # the beginning of a data s
 MORE = 16_000 * b"x"
 PIECES = 20  # of each message: more than a stream may be ahead of its readers
 LIVE = 60  # pieces of a message that somebody reads
-BOUNDS = Bounds(stall=0.5, memory=128 * MIB)
+BOUNDS = Bounds(memory=128 * MIB)
 RECEIVERS = {"live": 1, "all.live": 20}  # by address; of more than 16 the core is told in steps
 LATER = 10.0  # seconds in which a message that is read gets through
 

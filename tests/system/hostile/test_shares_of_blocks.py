@@ -11,7 +11,7 @@ from tests.support.running import Configuration, RunningRouter
 
 LINKS = 100
 CREDIT = 250  # the link capacity of a listener
-BOUNDS = Bounds(stall=0.5, memory=64 * MIB)
+BOUNDS = Bounds(memory=64 * MIB)
 HOLD = 2.0  # seconds during which the blocks are kept
 SMALL = b"\0\x53\x77\xa1\x14" + 20 * b"x"
 
