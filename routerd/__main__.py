@@ -1,6 +1,7 @@
 """The command line: run and check a router, look at a running one, change it."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -74,12 +75,13 @@ def version(as_json: bool) -> None:
 def run(file: Path | None) -> None:
     """Run a router until it gets SIGINT or SIGTERM. Without a file it listens on 127.0.0.1:5672.
 
-    SIGHUP makes it read the file again; SIGUSR1 makes it replace its processes one by one.
+    SIGHUP makes it read the file again; SIGUSR1 makes it replace its processes one by one. Exit status 78: the file has
+    a mistake, and another start does not help.
     """
     if more := click.get_current_context().args:
         raise click.UsageError(f"{more[0]!r} is not understood; give a configuration as --config {more[0]}")
     files = import_module("routerd.cli.config_file")  # late: commands that ask a router need none of it
-    config = files.loaded_or_default(file)
+    config = files.loaded_or_default(file, os.EX_CONFIG)  # a unit makes no other start then
     files.warn(config)
     supervisor = import_module("routerd.supervise.supervisor")  # late: a check needs none of it
     import_module("shm.contract.failures").watch_process()

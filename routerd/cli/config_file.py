@@ -14,18 +14,18 @@ from routerd.config.formats.source import Mistake
 from routerd.log.journald import for_stderr
 
 
-def loaded(file: Path) -> Config:
-    """Return the configuration in a file; with a mistake in it, end the program with status 1."""
+def loaded(file: Path, status: int = 1) -> Config:
+    """Return the configuration in a file; with a mistake in it, end the program with this status."""
     try:
         return load(file)
     except ConfigError as error:
         click.echo(for_stderr(str(error), logging.ERROR), err=True)
-        sys.exit(1)
+        sys.exit(status)
 
 
-def loaded_or_default(file: Path | None) -> Config:
+def loaded_or_default(file: Path | None, status: int = 1) -> Config:
     """Return the configuration in a file, or the built-in one if there is no file."""
-    return loaded(file) if file else default_config()
+    return loaded(file, status) if file else default_config()
 
 
 def print_findings(file: Path) -> int:

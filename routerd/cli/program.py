@@ -18,7 +18,8 @@ UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.E
 
 STATUSES = (
     "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line. "
-    "`routerd pipeline` also has 78, for what another start does not mend, and its `check` a status for each fault."
+    "`routerd run` and `routerd pipeline` also have 78, for what another start does not mend, and `routerd pipeline "
+    "check` a status for each fault."
 )
 
 

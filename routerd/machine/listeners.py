@@ -214,7 +214,7 @@ def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> 
         cause = f"systemd holds the port for this service, on {' and '.join(held)}, and no other socket fits beside it"
         advice = (
             "give the listener that host (none, for [::]), or change ListenStream= of the socket unit; then "
-            "systemctl daemon-reload, and restart the socket unit and the service"
+            "systemctl daemon-reload, stop the socket unit and the service, and start both again"
         )
     elif error.errno == errno.EADDRINUSE:
         cause = "the port is in use, by another process or by another listener"

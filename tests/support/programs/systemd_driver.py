@@ -115,6 +115,7 @@ class Steps:
         self.client.end()
         self.done["outcomes"] = dict(self.client.outcomes)
         self.done["longest"] = self.client.longest
+        self.mistake()
         self.stop()
 
     def prepare(self) -> None:
@@ -228,6 +229,18 @@ class Steps:
         before = shown("MainPID")
         os.kill(int(before), signal.SIGKILL)
         until(lambda: shown("MainPID") not in (before, "0"), "the next start")
+
+    def mistake(self) -> None:
+        """A start with a mistake in the file fails once; the socket stays, and the next start needs no more."""
+        run("systemctl", "stop", "routerd.service")
+        self.configure("mistake {\n}\n")
+        try:
+            run("systemctl", "start", "routerd.service")
+        except subprocess.CalledProcessError:
+            self.done["mistake"] = [shown("ActiveState"), shown("NRestarts"), shown("ExecMainStatus")]
+        self.done["its socket"] = run("systemctl", "is-active", "routerd.socket").strip()
+        self.configure()
+        run("systemctl", "start", "routerd.service")
 
     def stop(self) -> None:
         run("systemctl", "stop", "routerd.socket", "routerd.service")

@@ -126,11 +126,13 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert done["watchdog"]
     assert done["stopped"] == ["success", "0"]
     assert done["left in shared memory"] == []
+    assert (done["mistake"], done["its socket"]) == (["failed", "0", "78"], "active")
     assert "Removed what a killed router left in shared memory" in journal
     assert "hung: its loop has not turned for" in journal
     for added in ("127.0.0.1:5673", "0.0.0.0:5672", "*:5672"):
         assert f"Reload: listener {added} added" in journal
     assert "systemd holds the port for this service, on [::]:5672, and no other socket fits beside it" in journal
+    assert "stop the socket unit and the service, and start both again" in journal  # a restart leaves the socket closed
     assert "Traceback" not in journal
     assert done["reload of a broken file"] == "failed"
     of_unit, of_router, status = done["shown of it"]
