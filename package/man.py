@@ -1,20 +1,23 @@
 """Manual pages from the command line's own help: one for each command, in section 1."""
 
+import inspect
 import re
 from collections.abc import Iterator
 
 import click
 
 
-def pages(command: click.Command, name: str, version: str) -> Iterator[tuple[str, str]]:
+def pages(
+    command: click.Command, name: str, version: str, above: click.Context | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield the names and texts (roff) of the page of a command and those of all commands below it."""
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, above, info_name=name, **command.context_settings)
     yield f"{name.replace(' ', '-')}.1", page(command, context, version)
     if isinstance(command, click.Group):
         for one in command.list_commands(context):
             below = command.get_command(context, one)
             if below is not None and not below.hidden:
-                yield from pages(below, f"{name} {one}", version)
+                yield from pages(below, f"{name} {one}", version, context)
 
 
 def page(command: click.Command, context: click.Context, version: str) -> str:
@@ -52,7 +55,7 @@ def entry(record: tuple[str, str]) -> str:
 
 def text(help_text: str) -> str:
     r"""Return paragraphs; one that begins with click's mark \b keeps its lines."""
-    paragraphs = re.split(r"\n\s*\n", help_text.partition("\f")[0].strip())
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(help_text.partition("\f")[0]))
     return "\n.PP\n".join(
         f".nf\n{escaped(one.removeprefix(chr(8)).strip())}\n.fi" if one.startswith("\b") else escaped(one)
         for one in paragraphs
