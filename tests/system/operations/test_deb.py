@@ -3,6 +3,7 @@
 test_deb_service.py installs it in a Debian of its own.
 """
 
+import gzip
 import os
 import re
 import runpy
@@ -30,7 +31,7 @@ units="routerd.service routerd@a.service routerd@b.service"
 [ "$1" != list-units ] || printf '%s loaded active running Router\\n' $units
 [ "${0##*/}" != systemd-tmpfiles ] || exit 73
 """
-TOOLS = ("chgrp", "deb-systemd-helper", "deb-systemd-invoke", "getent", "systemctl", "systemd-sysusers",
+TOOLS = ("chgrp", "deb-systemd-helper", "deb-systemd-invoke", "getent", "journalctl", "systemctl", "systemd-sysusers",
          "systemd-tmpfiles", "userdel")  # fmt: skip
 # The folders as installed, with nothing of this machine's Python in the environment.
 THERE = """
@@ -95,6 +96,9 @@ def test_each_command_has_a_page_and_completion(tree: Path) -> None:
     """The pages are what `man` can show without a complaint; the three shells ask the program itself."""
     pages = {page.name for page in (tree / "usr/share/man/man1").iterdir()}
     assert {f"routerd-{name}.1.gz" for name in main.commands} | {"routerd.1.gz", "routerd-table-push.1.gz"} <= pages
+    run = gzip.decompress((tree / "usr/share/man/man1/routerd-run.1.gz").read_bytes()).decode()
+    assert "\n.PP\nSIGHUP makes it" in run, "a paragraph of the help is one of the page"
+    assert "\\fB\\-h, \\-\\-help\\fR" in run
     if reader := shutil.which("man"):
         shown = subprocess.run(
             [reader, "--warnings", "-E", "UTF-8", "-l", tree / "usr/share/man/man1/routerd-manage.1.gz"],
@@ -176,11 +180,15 @@ def test_upgrade_restarts_what_runs_and_starts_nothing(machine: Machine) -> None
 
 
 def test_an_instance_whose_configuration_is_refused_keeps_running(machine: Machine) -> None:
-    """The others are restarted."""
-    (machine.root / "opt/routerd/bin/routerd").write_text('#!/bin/sh\n[ "${2##*/}" != a.conf ]\n')
+    """The others are restarted. Each unit checks for itself: root may read more than the router's user, and has not
+    the environment of the unit."""
+    refusing = f'[ "$1 $2" != "reload {INSTANCE}" ]\n'
+    (machine.root / "bin/deb-systemd-invoke").write_text(STUB + refusing)
+    (machine.root / "opt/routerd/bin/routerd").write_text("#!/bin/sh\nexit 1\n")
     calls = machine.run("postinst", "configure", "0.1.0")
     restarts = [call.split()[-1] for call in calls if call.startswith("deb-systemd-invoke restart ")]
     assert restarts == ["routerd.service", "routerd@b.service"]
+    assert [call for call in calls if call.startswith("journalctl ") and INSTANCE in call], "apt shows the mistakes"
 
 
 def test_a_removal_leaves_the_folder_that_was_there_before(machine: Machine) -> None:

@@ -75,7 +75,7 @@ def check_upgrades(done: dict[str, Any]) -> None:
     assert done["new processes"]
     assert done["products"] == {unit: ["routerd", "the next one"] for unit in SERVICES}
     assert done["changed"] == {"upgrade": [*SERVICES], "refused": [*SERVICES[1:]], "roll back": [*SERVICES]}
-    assert "routerd.service keeps running the old version: correct /etc/routerd/routerd.conf" in done["refused"]
+    assert "routerd.service keeps running the old version: correct its configuration" in done["refused"]
     assert "routerd.conf:" in done["refused"], "the mistake is shown"
     assert {"routerd.log.1", "a.log.1", "b.log.1"} <= set(done["rotated"].split())
     for unit in SERVICES:
