@@ -17,6 +17,7 @@ from routerd.cli.cli_options import (
     FILE,
     SECONDS,
     Place,
+    application_properties,
     asks,
     check_utf8,
     examples,
@@ -283,18 +284,24 @@ def log(place: Place, **options: Any) -> None:
 @click.option("--ttl", type=click.IntRange(1, MOST_TTL), help="Seconds for which the messages are of use.")
 @click.option("--subject", metavar="TEXT", help="The messages' subject.")
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="An application property.")
+@click.option("--number", "numbers", metavar="NAME=VALUE", multiple=True, help="One that is a whole number.")
 @AS_JSON
 @asks
-def send(place: Place, address: str, bodies: tuple[str, ...], properties: tuple[str, ...], **options: Any) -> None:
+def send(
+    place: Place,
+    address: str,
+    bodies: tuple[str, ...],
+    properties: tuple[str, ...],
+    numbers: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Send messages to ADDRESS, a message for each of BODIES, one after the other; - is standard input, line by line.
 
     Without BODIES the command sends one empty message. Exit status 1: a message was not accepted.
     """
     goes_by_address(place)
-    if odd := next((one for one in properties if "=" not in one), None):
-        raise click.UsageError(f"{odd!r} is not understood; give --property NAME=VALUE")
-    check_utf8(address, options["subject"], *bodies, *properties)
-    given = dict(one.split("=", 1) for one in properties)
+    check_utf8(address, options["subject"], *bodies, *properties, *numbers)
+    given = application_properties(properties, numbers)
     if not bodies:
         click.echo("no BODIES are given: the command sends an empty message (- sends standard input)", err=True)
     texts = (line for body in bodies or ("",) for line in (_lines() if body == "-" else [body]))

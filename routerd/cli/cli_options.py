@@ -1,7 +1,7 @@
 """Options and arguments that several commands share."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from math import isnan
@@ -34,6 +34,7 @@ FILE.name, COUNT.name = "file", "count"  # what the help calls their values
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 AS_JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON lines, an object each.")
 MOST_PORT = 2**16 - 1
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _USER = re.compile(r"[^\s/@]+@")  # user and password in a URL
 
 
@@ -184,3 +185,19 @@ def examples(*lines: str) -> str:
 def without_user(text: str) -> str:
     """Return a text without the user and password of a URL in it."""
     return _USER.sub("", text)
+
+
+def application_properties(texts: Iterable[str], numbers: Iterable[str]) -> dict[str, str | int]:
+    """Return what NAME=VALUE options give a message: texts, and whole numbers, which AMQP has as long."""
+    given: dict[str, str | int] = {}
+    for one in texts:
+        name, equals, text = one.partition("=")
+        if not equals:
+            raise click.UsageError(f"{one!r} is not understood; give --property NAME=VALUE")
+        given[name] = text
+    for one in numbers:
+        name, _, digits = one.partition("=")
+        if not _WHOLE.fullmatch(digits) or not -(2**63) <= int(digits) < 2**63:
+            raise click.UsageError(f"{one!r} is not understood; give --number NAME=VALUE, a whole number of 64 bits")
+        given[name] = int(digits)
+    return given

@@ -31,7 +31,7 @@ class Sending(msgspec.Struct, frozen=True):
     durable: bool = False
     ttl: int | None = None  # seconds
     subject: str | None = None
-    properties: dict[str, str] = {}
+    properties: dict[str, str | int] = {}
     as_json: bool = False
 
 

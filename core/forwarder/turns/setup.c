@@ -8,7 +8,7 @@ static const char *const reasons[CORE_ROUTES][2] = {
     [ROUTE_NO_ADDRESS] = {"amqp:precondition-failed", "Routing failure: no address present"},
     [ROUTE_UNAVAILABLE] = {"amqp:not-found", "Deliveries cannot be sent to an unavailable address"},
     [ROUTE_FORBIDDEN] = {"amqp:unauthorized-access", "The policy does not allow messages to this address"},
-    [ROUTE_KEYLESS] = {"routerd:no-route-key", "The message has no rmr.mt among its application properties"},
+    [ROUTE_KEYLESS] = {"routerd:no-route-key", "The message has no application property rmr.mt that is a whole number"},
     [ROUTE_RESERVED] = {"routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself"},
 };
 

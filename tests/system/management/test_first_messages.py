@@ -19,11 +19,14 @@ def test_the_tool_sends_and_receives(router: RunningRouter) -> None:
     """First messages, round trips, and a first figure, as a user runs them; who gets no outcome is told."""
     receiving = begun(router, "receive", "tool.first", "--count", "3", "--json")
     until(lambda: "tool.first" in tool(router, "stat", "--addresses").stdout, "the receiver")
-    sent = tool(router, "send", "tool.first", "hello", "-", "--property", "a=b", given=b"x\ny\n")
+    given = ("--property", "a=b", "--number", "n=-1")
+    sent = tool(router, "send", "tool.first", "hello", "-", *given, given=b"x\ny\n")
     assert (sent.returncode, sent.stdout) == (0, "3 accepted\n")
     rows = [json.loads(line) for line in receiving.communicate(timeout=LONG)[0].splitlines()]
     assert (receiving.returncode, [row["body"] for row in rows]) == (0, ["hello", "x", "y"])
-    assert all(row["properties"] == {"a": "b"} for row in rows)
+    assert all(row["properties"] == {"a": "b", "n": -1} for row in rows)
+    for odd in ("n", "n=x", f"n={2**63}"):
+        assert tool(router, "send", "tool.first", "--number", odd).returncode == 2
     for wrong in (["send", "tool.first", "-"], ["send", b"tool.\xff", "x"], ["receive", b"\xff"], ["bench", b"\xff"]):
         refused = tool(router, *wrong, given=b"\xff\n")
         assert (refused.returncode in (1, 2), "not UTF-8" in refused.stderr) == (True, True), wrong

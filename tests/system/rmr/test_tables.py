@@ -129,6 +129,7 @@ def test_what_cannot_be_routed_is_said(router: RunningRouter, connection: Blocki
         assert released.value.state == Delivery.RELEASED
     for message, condition in (
         (Message(body="x"), "routerd:no-route-key"),
+        (Message(body="x", properties={"rmr.mt": "1000"}), "routerd:no-route-key"),
         (keyed(21), "routerd:reserved-message-type"),
     ):
         delivery = sender.link.send(message)
@@ -136,8 +137,9 @@ def test_what_cannot_be_routed_is_said(router: RunningRouter, connection: Blocki
         assert delivery.remote_state == Delivery.REJECTED
         assert delivery.remote.condition is not None
         assert delivery.remote.condition.name == condition
+        assert "whole number" in str(delivery.remote.condition.description) or condition != "routerd:no-route-key"
     names = ("keyed_no_endpoint", "keyed_no_entry", "keyed_no_owner", "keyed_refused")
-    assert [router.core[name] - before[name] for name in names] == [1, 1, 1, 2]
+    assert [router.core[name] - before[name] for name in names] == [1, 1, 1, 3]
 
 
 def test_nobody_receives_from_the_table_itself(connection: BlockingConnection) -> None:
