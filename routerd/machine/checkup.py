@@ -230,7 +230,7 @@ def _descriptors() -> Finding:
     if hard < 0:
         return Finding("descriptors", Verdict.OK, "no limit")
     found = f"{hard} files may be open in a process, one for each connection"
-    remedy = "raise the hard limit: LimitNOFILE=1048576 in the unit, ulimit -Hn, or /etc/security/limits.conf"
+    remedy = "raise the hard limit: LimitNOFILE=524288 in the unit, ulimit -Hn, or /etc/security/limits.conf"
     if hard < LEAST:
         return Finding("descriptors", Verdict.ERROR, f"{found}; the router itself needs {LEAST}", remedy)
     if hard < MANY_DESCRIPTORS:
