@@ -330,6 +330,7 @@ def test_file_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=reason) as error:
             load(path)
         assert str(error.value).startswith(f"{path}: cannot be read (")
+        assert str(error.value).endswith("; give a .conf, .json or .toml file that the router's user may read")
 
 
 def test_file_that_is_not_utf8(tmp_path: Path) -> None:
