@@ -80,7 +80,7 @@ image: deb
 	    else echo "there is no podman, buildah or docker that answers; make the image of dist/image elsewhere"; fi
 
 test-packages: build
-	.ci/system-packages deb $(PYTHON)
+	.ci/system-packages test-packages $(PYTHON)
 	ROUTERD_TEST_PACKAGES=1 $(BIN)/python -m pytest tests/system/operations/test_deb.py \
 	    tests/system/operations/test_deb_service.py tests/system/operations/test_packages.py \
 	    tests/system/operations/test_systemd.py

@@ -127,6 +127,22 @@ def test_the_scripts_are_shell(tree: Path) -> None:
         output("sh", "-n", tree / "DEBIAN" / script)
 
 
+def test_making_packages_installs_no_tools_of_tests(tmp_path: Path) -> None:
+    """`make deb` of root gets what packs: lintian alone brings a hundred packages."""
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    for tool, text in (("id", "echo 0"), ("apt-get", 'echo "$*"')):
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / tool).chmod(0o755)
+    wanted = {}
+    for purpose in ("deb", "test-packages"):
+        said = output(
+            "env", "-i", f"PATH={tmp_path}", tmp_path / "sh", ROOT / ".ci/system-packages", purpose, sys.executable
+        )
+        wanted[purpose] = set(said.splitlines()[-1].split()[3:])
+    assert wanted["deb"] == {"dpkg-dev", "binutils", "chrpath"}
+    assert wanted["test-packages"] - wanted["deb"] == {"debootstrap", "lintian"}
+
+
 class Machine:
     """A machine under systemd, of which the package's scripts see files below a folder, and tools that note calls."""
 
