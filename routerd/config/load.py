@@ -77,7 +77,8 @@ def load(path: str | os.PathLike[str], router_id: str = "", *, regular: bool = F
     runs reads a `regular` file only; one that starts may have its configuration from a pipe.
     """
     file = os.fspath(path)
-    return parse(read(file, "give a .conf, .json or .toml file that the router's user may read", regular=regular), file, router_id)
+    advice = "give a .conf, .json or .toml file that the router's user may read"
+    return parse(read(file, advice, regular=regular), file, router_id)
 
 
 def parse(text: str, file: str, router_id: str = "") -> Config:
