@@ -232,8 +232,8 @@ class Steps:
 
     def mistake(self) -> None:
         """A start with a mistake in the file fails once; the socket stays, and the next start needs no more."""
-        run("systemctl", "stop", "routerd.service")
         self.configure("mistake {\n}\n")
+        run("systemctl", "stop", "routerd.service")  # a client that still waits at the socket starts it again
         try:
             run("systemctl", "start", "routerd.service")
         except subprocess.CalledProcessError:
