@@ -296,6 +296,7 @@ cdef extern from "core/forwarder/changes/changes.h" nogil:
 cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     bint stall_step(core_router *)
     uint64_t memory_step(core_router *)
+    void memory_freed(core_router *)
     core_stalled stall_of(const core_router *, const core_link *)
     core_link *stall_holder(const core_router *, const core_link *)
 

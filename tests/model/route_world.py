@@ -42,7 +42,7 @@ class Program:
         self.begin()
 
     def begin(self) -> None:
-        self.stream = Stream(self.install, lambda: self.based, self.answer, self.told, self.patient, Held())
+        self.stream = Stream(self.install, lambda: self.based, self.answer, self.told, self.patient, Held(lambda: None))
 
     def ask(self, said: Said) -> bool:
         if not self.connection or (self.heard and self.patient):

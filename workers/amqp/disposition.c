@@ -80,6 +80,11 @@ static bool disposition_load(const pump *p, delivery *d, const routerd_record *r
 {
     uint64_t size = payload_size(p, r->arena, r->block);
     if (!size || size > STATE_LONGEST) return false;
+    if (!delivery_may_say(d, (uint32_t) size)) {
+        if (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) return false;
+        delivery_say_bare(d, LANE_OTHER);
+        return true;
+    }
     uint8_t *octets = delivery_say_room(d, r->state, (uint32_t) size);
     if (payload_load(p, r->arena, r->block, octets, size) != (ssize_t) size
         || !lane_state_sound((amqp_value) { octets, size })) return false;

@@ -18,8 +18,12 @@
 
 #define FRAMED_CONNECT_MS 10000         /* until a connection that we make is there */
 
-PRIVATE inline void framed_free(framed_connection *x)
+PRIVATE inline void framed_free(pump *p, worker_connection *c)
 {
+    framed_connection *x = c->framed;
+    long_unqueue(p, c);
+    long_give(p, c, FRAMED_IN, 0);
+    long_give(p, c, FRAMED_OUT, 0);
     free(x->in);
     free(x->rest);
     free(x->gathered);
@@ -103,13 +107,18 @@ PRIVATE inline bool framed_event(pump *p, worker_connection *c, uint32_t events)
 /* Serves a connection that has input, output or new credit. */
 PRIVATE inline void framed_serve(pump *p, worker_connection *c)
 {
-    if (c->failed || c->framed->connecting) return;
+    framed_connection *x = c->framed;
+    if (c->failed || x->connecting) return;
+    if (x->wants) framed_work(p, x);
+    x->wants = false;
     if (!c->reading) framed_input(p, c);
     if (!c->failed) framed_output(p, c);
+    if (!x->wants) long_unqueue(p, c);
 }
 
 PRIVATE inline void framed_sweep(pump *p, worker_connection *c)
 {
+    if (c->framed->lent[FRAMED_IN] || c->framed->lent[FRAMED_OUT]) long_sweep(p, c);
     if (!c->deadline || p->now_ms < c->deadline) return;
     c->deadline = 0;
     framed_close(p, c, "no answer in time");

@@ -141,6 +141,7 @@ static enum framed_step framed_fill(pump *p, worker_connection *c)
         if (size > x->left) size = (uint32_t) x->left;
         memcpy(to, x->in + x->first, size);
         x->first += size;
+        x->moved[FRAMED_IN] += size;
         framed_wrote(p, c, size);
     }
     return x->left ? FRAMED_MORE : FRAMED_ON;
@@ -165,25 +166,33 @@ static enum framed_step framed_take(pump *p, worker_connection *c)
     }
 }
 
+/* Gives back what a long frame has needed, when little is left in the buffer. */
+static void framed_buffer_fit(pump *p, worker_connection *c)
+{
+    framed_connection *x = c->framed;
+    const uint32_t there = x->end - x->first;
+    if (!there) x->first = x->end = 0;
+    if (x->room == FRAMED_BUFFER || there > FRAMED_BUFFER / 2) return;
+    memmove(x->in, x->in + x->first, there);
+    x->first = 0;
+    x->end = there;
+    uint8_t *in = (uint8_t *) realloc(x->in, FRAMED_BUFFER);
+    if (!in) return;
+    x->in = in;
+    x->room = FRAMED_BUFFER;
+    long_give(p, c, FRAMED_IN, 0);
+}
+
 /* Takes what can be taken, and decides whether the socket is read on. */
 PRIVATE inline void framed_input(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;
     if (!x->other || !x->other->open || (x->data && !x->data->open) || c->failed) return;
     x->waiting = framed_take(p, c) == FRAMED_WAIT;
+    framed_buffer_fit(p, c);
     if (x->ended && !x->waiting)
         framed_close(p, c, x->left || x->skip || x->first != x->end ? "it ended inside a frame" : NULL);
     else framed_read_on(p, c, !x->waiting && !x->ended);
-}
-
-/* Empties a buffer that was taken whole, and shrinks one that had grown for a long frame. */
-static void framed_buffer_empty(framed_connection *x)
-{
-    x->first = x->end = 0;
-    uint8_t *in = x->room > FRAMED_BUFFER ? (uint8_t *) realloc(x->in, FRAMED_BUFFER) : NULL;
-    if (!in) return;
-    x->in = in;
-    x->room = FRAMED_BUFFER;
 }
 
 /* Reads once; true if there may be more. */
@@ -196,8 +205,7 @@ PRIVATE inline bool framed_read(pump *p, worker_connection *c)
     if (direct && !(to = framed_room(p, c, &room))) { x->waiting = true; framed_read_on(p, c, false); return false; }
     if (direct && room > x->left) room = (uint32_t) x->left;
     if (!direct) {
-        if (x->first == x->end) framed_buffer_empty(x);
-        else if (x->room - x->end < FRAMED_READ_MIN) {
+        if (x->room - x->end < FRAMED_READ_MIN) {
             memmove(x->in, x->in + x->first, x->end - x->first);
             x->end -= x->first;
             x->first = 0;
@@ -214,6 +222,7 @@ PRIVATE inline bool framed_read(pump *p, worker_connection *c)
     if (n == 0) x->ended = true;
     else if (direct) framed_wrote(p, c, (uint32_t) n);
     else x->end += (uint32_t) n;
+    x->moved[FRAMED_IN] += (uint64_t) n;
     stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
     framed_input(p, c);
     return (uint32_t) n == room && c->reading;

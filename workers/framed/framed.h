@@ -8,8 +8,10 @@
 #define FRAMED_BUFFER (64u << 10)       /* bytes of a connection's buffer, unless a frame needs more at once */
 #define FRAMED_READ_MIN (16u << 10)     /* the minimum of free room for a read */
 #define FRAMED_HEAD_MAX 16384u          /* octets of a frame around its payload */
+#define FRAMED_SURE (256u << 10)        /* octets of a frame for which each connection may have memory (long.c) */
 
 enum framed_step { FRAMED_ON, FRAMED_MORE, FRAMED_WAIT };
+enum framed_way { FRAMED_IN, FRAMED_OUT };
 enum framed_made { FRAMED_MADE, FRAMED_PIECES, FRAMED_UNFIT };
 
 typedef struct {                       /* a frame to be sent */
@@ -63,6 +65,11 @@ typedef struct framed_connection {
     uint64_t gathered_of;              /* the handle of the delivery that is being gathered; 0: none */
     uint8_t *gathered;
     uint64_t gathered_size;
+    uint64_t lent[2];                  /* by framed_way: octets of a long frame that it may hold (long.c) */
+    uint64_t moved[2];                 /* octets in and out of what it holds, since the last sweep */
+    uint8_t slow[2];                   /* sweeps in which too few have moved */
+    bool wants, queued;                /* it wants more; it waits, between these */
+    worker_connection *queue_next, *queue_previous;
     struct rmr_sid *sids;
     uint32_t sids_kept;
     uint8_t *name;                     /* its address in routes, if it has one (ockam.c) */
@@ -86,9 +93,17 @@ PRIVATE void *framed_made_last(const pump *p);
 PRIVATE bool framed_prepare(pump *p, const framed_protocol *speaks);
 GLUE void framed_end(pump *p);
 PRIVATE void framed_output(pump *p, worker_connection *c);
+PRIVATE void framed_work(pump *p, const framed_connection *x);
+PRIVATE bool framed_forgo(pump *p, worker_connection *c, const char *why);
+
+/* long.c */
+PRIVATE bool long_lend(pump *p, worker_connection *c, enum framed_way way, uint64_t size);
+PRIVATE void long_give(pump *p, worker_connection *c, enum framed_way way, uint64_t held);
+PRIVATE void long_unqueue(pump *p, worker_connection *c);
+PRIVATE void long_sweep(pump *p, worker_connection *c);
 
 /* connection.c */
-PRIVATE void framed_free(framed_connection *x);
+PRIVATE void framed_free(pump *p, worker_connection *c);
 GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dialled);
 PRIVATE bool framed_event(pump *p, worker_connection *c, uint32_t events);
 PRIVATE void framed_serve(pump *p, worker_connection *c);

@@ -97,16 +97,22 @@ static void framed_unfit(pump *p, out_delivery *o, const char *why)
 
 /* ---- messages that are gathered first ---- */
 
+/* Links whose messages have waited are served again. */
+PRIVATE void framed_work(pump *p, const framed_connection *x)
+{
+    for (int i = 0; i < 2; i++) {
+        worker_link *k = i ? x->back : x->out;
+        if (k && k->queue_first) work_add(p, k);
+    }
+}
+
 static void framed_ungather(pump *p, framed_connection *x)
 {
     free(x->gathered);
     x->gathered = NULL;
     x->gathered_of = 0;
     x->gathered_size = 0;
-    for (int i = 0; i < 2; i++) {                               /* the other link may have waited for this */
-        worker_link *k = i ? x->back : x->out;
-        if (k && k->queue_first) work_add(p, k);
-    }
+    framed_work(p, x);                                          /* the other link may have waited for this */
 }
 
 /* More of the message that is being gathered.  False: it will never be a frame. */
@@ -126,6 +132,7 @@ static bool framed_gather(pump *p, worker_connection *c, out_delivery *o, uint64
         const uint8_t *from = chain_read(&p->views[o->arena], &o->reader, length, &n);
         if (!from) return false;
         memcpy(x->gathered + o->reader.position, from, n);
+        x->moved[FRAMED_OUT] += n;
         chain_advance(&o->reader, n);
     }
     if (o->streaming && o->reader.position > o->reported) {
@@ -196,6 +203,9 @@ static enum framed_put framed_put_gathered(pump *p, worker_connection *c, out_de
     if (b->frames) return PUT_FULL;
     if (x->gathered_of && !pool_find(&p->outs, x->gathered_of)) framed_ungather(p, x);
     if (x->gathered_of && x->gathered_of != pool_handle(&p->outs, o)) return PUT_LATER;
+    const uint64_t most = (uint64_t) framed_terms_of(p, c)->most + FRAMED_FRONT_MAX;
+    const uint64_t needs = length > most || (!complete && length > FRAMED_SURE) ? most : length;
+    if (!long_lend(p, c, FRAMED_OUT, needs)) return PUT_LATER;
     bool there = framed_gather(p, c, o, length);
     if (there && !complete) return PUT_LATER;
     framed_message m = { .start = x->gathered, .size = length, .length = length, .whole = x->gathered };
@@ -233,6 +243,7 @@ static enum framed_put framed_put(pump *p, worker_connection *c, out_delivery *o
     case FRAMED_UNFIT: framed_unfit(p, o, f.why); return PUT_GONE;
     case FRAMED_MADE: break;
     }
+    if (!long_lend(p, c, FRAMED_OUT, (uint64_t) f.head + f.payload_length + f.tail)) return PUT_LATER;
     framed_put_frame(p, c, o, &f, b);
     if (!f.payload_length || framed_put_blocks(p, o, &f, b)) { framed_put_tail(&f, b); return PUT_DONE; }
     uint32_t at = --b->frames;
@@ -295,6 +306,7 @@ static bool framed_write_rest(pump *p, worker_connection *c)
         if (n < 0 && errno != EAGAIN) { framed_close(p, c, strerror(errno)); return false; }
         if (n < 0) { framed_blocked(p, c); return false; }
         stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
+        x->moved[FRAMED_OUT] += (uint64_t) n;
         x->rest_first += (size_t) n;
     }
     free(x->rest);
@@ -351,7 +363,7 @@ static bool framed_write_link(pump *p, worker_connection *c, worker_link *k)
 }
 
 /* Serve the connection's links with work, most urgent first. */
-PRIVATE inline void framed_output(pump *p, worker_connection *c)
+static void framed_serve_links(pump *p, worker_connection *c)
 {
     if (c->want_write || (c->framed->rest && !framed_write_rest(p, c))) return;
     for (int turn = 0; c->work_mask && !c->failed; turn++) {
@@ -366,4 +378,23 @@ PRIVATE inline void framed_output(pump *p, worker_connection *c)
             work_add(p, k);
         }
     }
+}
+
+PRIVATE inline void framed_output(pump *p, worker_connection *c)
+{
+    framed_connection *x = c->framed;
+    framed_serve_links(p, c);
+    if (!x->gathered) long_give(p, c, FRAMED_OUT, x->rest ? x->rest_size : 0);
+}
+
+/* Rejects a message that is being gathered.  False: there is none. */
+PRIVATE bool framed_forgo(pump *p, worker_connection *c, const char *why)
+{
+    framed_connection *x = c->framed;
+    if (!x->gathered) return false;
+    out_delivery *o = (out_delivery *) pool_find(&p->outs, x->gathered_of);
+    framed_ungather(p, x);
+    if (o) framed_unfit(p, o, why);
+    mark_dirty(p, c);
+    return true;
 }

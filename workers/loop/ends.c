@@ -38,7 +38,7 @@ static void conn_free_framed(pump *p, worker_connection *c)
     if (c->framed->why && !c->dialled) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
     close(c->fd);
-    framed_free(c->framed);
+    framed_free(p, c);
     conn_forget(p, c);
 }
 

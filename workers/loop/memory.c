@@ -2,14 +2,15 @@
  *
  *   pools            chunks without used objects, if for SWEEP_SLACK polls in a row a quarter was used at most (pool.h)
  *   tables, queues   those of many records, while they have none
- *   the heap         after a pool has shrunk, or most of many links have gone: in a second with few records, because
- *                    that takes a millisecond for each 10 MB
+ *   the heap         after a pool has shrunk, or most of many connections, links or octets have gone: in a second with
+ *                    few records, because that takes a millisecond for each 10 MB
  */
 #include "workers/loop/loop.h"
 
 enum {
     QUEUE_KEPT = 4096,                 /* records for which the queue behind the ring keeps memory */
-    CALM = 10000                       /* records in and out in a second, at most */
+    CALM = 10000,                      /* records in and out in a second, at most */
+    CONNECTION_LINKS = 8               /* links whose memory one connection takes: with TLS it has 100 KB */
 };
 
 _Static_assert(sizeof(worker_connection) % 8 == 0 && sizeof(worker_link) % 8 == 0, "chunks fill whole pages");
@@ -44,7 +45,8 @@ PRIVATE void memory_poll(pump *p)
 {
     const uint64_t moved = p->work.next + p->actions.ring.next;
     pool *const all[] = { &p->conns, &p->links, &p->ins, &p->outs };
-    p->heap_due |= heap_crowd_gone(&p->crowd, p->conns.used + p->links.used);
+    p->heap_due |= heap_crowd_gone(&p->crowd, CONNECTION_LINKS * p->conns.used + p->links.used);
+    p->heap_due |= heap_crowd_gone(&p->loads, (uint32_t) (p->kept_octets >> HEAP_PIECE));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) p->heap_due |= pool_thin(all[i]);
     tables_thin(p);
     /* not before the engine has freed what it had */

@@ -71,6 +71,7 @@
 #include "workers/source_routes/write.c"
 
 #include "workers/framed/connection.c"
+#include "workers/framed/long.c"
 #include "workers/framed/framed.c"
 #include "workers/framed/out.c"
 

@@ -164,6 +164,7 @@ static enum framed_step ockam_more(pump *p, worker_connection *c, uint64_t frame
     framed_connection *x = c->framed;
     uint64_t there = x->end - x->first, room = frame + FRAMED_READ_MIN;
     if (there + FRAMED_READ_MIN <= x->room || x->room >= room) return FRAMED_MORE;
+    if (!long_lend(p, c, FRAMED_IN, frame)) return FRAMED_WAIT;
     if (room > 2 * (uint64_t) x->room) room = 2 * (uint64_t) x->room;
     uint8_t *in = (uint8_t *) realloc(x->in, room);
     if (!in) { framed_close(p, c, "out of memory"); return FRAMED_WAIT; }

@@ -41,6 +41,7 @@ static void unread_remove(worker_link *k, delivery *d)
 static void held_gone(lane_connection *l, size_t size)
 {
     l->held -= size;
+    pump_keeps(l->p, -(int64_t) size);
     if (!l->c->reading && l->held <= l->held_most / 2) conn_resume(l->p, l->c);
 }
 

@@ -185,6 +185,7 @@ PRIVATE bool state_same(const delivery *d, amqp_value state);
 PRIVATE void state_unmake(delivery *d);
 PRIVATE void state_note(delivery *d, amqp_value state);
 PRIVATE void delivery_say(delivery *d, uint32_t code, const uint8_t *octets, uint32_t size);
+PRIVATE bool delivery_may_say(const delivery *d, uint32_t size);
 PRIVATE uint8_t *delivery_say_room(delivery *d, uint32_t code, uint32_t size);
 PRIVATE void delivery_say_bare(delivery *d, uint32_t code);
 PRIVATE void delivery_fail(delivery *d);

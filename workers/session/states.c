@@ -14,8 +14,11 @@ PRIVATE inline bool state_bare(const uint8_t *octets, uint32_t size)
     return size == 4 && octets[1] == AMQP_SMALLULONG && octets[3] == AMQP_LIST0;
 }
 
+#define STATES_MOST (16u << 20)        /* octets of a connection's long states */
+
 /* A long state is kept once for deliveries of a connection that have it one after the other. */
 struct long_state {
+    lane_connection *connection;
     uint32_t uses, size;
     uint8_t octets[];
 };
@@ -27,22 +30,36 @@ static long_state *long_state_of(uint8_t *octets)
 
 static void long_state_leave(long_state *s)
 {
-    if (s && !--s->uses) free(s);
+    if (!s || --s->uses) return;
+    s->connection->states -= s->size;
+    pump_keeps(s->connection->p, -(int64_t) s->size);
+    free(s);
 }
 
-static long_state *long_state_new(uint32_t size)
+static long_state *long_state_new(lane_connection *l, uint32_t size)
 {
     long_state *s = (long_state *) memory_for(NULL, sizeof *s + size);
-    *s = (long_state) { .uses = 1, .size = size };
+    *s = (long_state) { .connection = l, .uses = 1, .size = size };
+    l->states += size;
+    pump_keeps(l->p, size);
     return s;
+}
+
+static lane_connection *connection_of(const delivery *d) { return d->link->session->connection; }
+
+/* Whether its connection has room for a state of so many octets.  Without it, an outcome loses its fields, and another
+ * state does not pass: a peer that settles nothing could have as many of them as there are blocks. */
+PRIVATE bool delivery_may_say(const delivery *d, uint32_t size)
+{
+    return size <= sizeof d->said || connection_of(d)->states + size <= STATES_MOST;
 }
 
 /* A state for another delivery: the last one, if that has the same octets, or else a new one, which is the last from
  * now on. */
-static uint8_t *long_state_take(long_state **last, const uint8_t *octets, uint32_t size)
+static uint8_t *long_state_take(lane_connection *l, long_state **last, const uint8_t *octets, uint32_t size)
 {
     if (!*last || (*last)->size != size || memcmp((*last)->octets, octets, size)) {
-        long_state *s = long_state_new(size);
+        long_state *s = long_state_new(l, size);
         memcpy(s->octets, octets, size);
         long_state_leave(*last);
         *last = s;
@@ -73,7 +90,7 @@ PRIVATE void state_share(delivery *d)
 {
     if (!d->local || d->local == d->said) return;
     long_state *own = long_state_of(d->local);
-    d->local = long_state_take(&d->link->session->connection->last_said, d->local, d->local_size);
+    d->local = long_state_take(connection_of(d), &connection_of(d)->last_said, d->local, d->local_size);
     long_state_leave(own);
 }
 
@@ -82,7 +99,7 @@ PRIVATE uint8_t *delivery_say_room(delivery *d, uint32_t code, uint32_t size)
 {
     state_forget(d);
     d->laden = true;
-    d->local = size <= sizeof d->said ? d->said : long_state_new(size)->octets;
+    d->local = size <= sizeof d->said ? d->said : long_state_new(connection_of(d), size)->octets;
     d->local_size = size;
     d->local_code = code;
     return d->local;
@@ -164,9 +181,14 @@ PRIVATE inline bool state_fit(amqp_value *state)
 __attribute__((noinline)) static void state_keep(delivery *d, amqp_value state)
 {
     if (d->state_code && d->state_size == state.size && !memcmp(d->state, state.at, state.size)) return;
+    if (!delivery_may_say(d, (uint32_t) state.size)) {
+        const uint32_t code = lane_state_code(state);
+        if (code < LANE_ACCEPTED || code > LANE_MODIFIED) return;
+        state = (amqp_value) { plain_states[code - LANE_ACCEPTED], sizeof *plain_states };
+    }
     uint32_t size = (uint32_t) state.size;
-    long_state **last = &d->link->session->connection->last_heard;
-    uint8_t *made = size > sizeof d->small ? long_state_take(last, state.at, size) : NULL;
+    lane_connection *l = connection_of(d);
+    uint8_t *made = size > sizeof d->small ? long_state_take(l, &l->last_heard, state.at, size) : NULL;
     state_unmake(d);
     d->state_made = made;
     if (!made) memcpy(d->small, state.at, size);

@@ -129,6 +129,8 @@ struct pump {
     const struct annotations_self *identity;   /* this router in messages (annotations.h) */
     struct route_engine *routes;   /* the route workers; NULL: there are none */
     struct framed_batch *batch;    /* what framed connections send by; NULL: there has been none */
+    struct worker_connection *long_first, *long_last;  /* those that wait for the memory for a long frame (framed) */
+    uint64_t long_lent;            /* octets of these frames */
     uint8_t extracts;              /* the parts of the flow extract: a mask of enum extract_parts (flow_extract.c) */
     /* logged kinds of malformed messages, and the time of their next line */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];
@@ -139,13 +141,21 @@ struct pump {
     uint64_t busy_poll_ns;
     uint64_t moved;            /* records in and out at the last idle turn */
     bool heap_due;                 /* the heap has memory to give back (memory.c) */
-    heap_crowd crowd;          /* of connections and links */
+    heap_crowd crowd, loads;       /* of connections and links; of what these keep */
+    uint64_t kept_octets;          /* octets of peers that wait, and long states */
     uint64_t moved_before;         /* records in and out at the last look at memory */
     uint32_t unsettled;
     uint64_t attached;             /* the number of links so far */
     pump_callback on_event;
     void *self;
 };
+
+/* Connections keep so many octets more, or fewer: when most of many have gone, the heap has memory to give back. */
+static inline void pump_keeps(pump *p, int64_t more)
+{
+    p->kept_octets += (uint64_t) more;
+    heap_crowd_is(&p->loads, (uint32_t) (p->kept_octets >> HEAP_PIECE));
+}
 
 static inline uint64_t clock_ns(void)
 {

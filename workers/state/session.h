@@ -175,6 +175,7 @@ typedef struct lane_connection {
     struct worker_link *tell_first;    /* links of which a FLOW is due */
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
     long_state *last_said, *last_heard;    /* long states, of ours and the peer's, for others that have the same */
+    size_t states;                 /* octets of all of them */
     struct delivery *spare;
     uint32_t max_frame;            /* octets of our largest frame */
     lane_coming coming;

@@ -56,6 +56,7 @@ PRIVATE void stall_close(core_router *c);
 /* ---- memory that is given back: memory.c ---- */
 
 GLUE uint64_t memory_step(core_router *c);
+GLUE void memory_freed(core_router *c);
 
 /* ---- outcomes and load by address: outcomes.c ---- */
 

@@ -2,8 +2,8 @@
  *
  *   pools            chunks without live entries, if for some seconds a quarter was live at most (pool.c)
  *   tables, queues   those of many records, while they have none
- *   the heap         after a pool has shrunk, or most of many links and spellings have gone: in a second with few
- *                    records, because that takes a millisecond for each 10 MB
+ *   the heap         after a pool has shrunk, or most of many links and spellings, or long tables, have gone: in a
+ *                    second with few records, because that takes a millisecond for each 10 MB
  */
 #include "core/forwarder/inspection/inspection.h"
 #include "core/forwarder/settlement/settlement.h"
@@ -31,6 +31,9 @@ static void tables_thin(core_router *c)
         c->peers[w] = (core_peers) {.in = NULL};
     }
 }
+
+/* The heap has memory to give back that others have freed. */
+GLUE void memory_freed(core_router *c) { c->memory.heap_due = true; }
 
 /* Does what is due at c->now.  Returns nanoseconds until the next step. */
 GLUE uint64_t memory_step(core_router *c)

@@ -59,6 +59,7 @@ class World(Protocol):
     def origin(self) -> str: ...
     def refused(self, what: str, reason: str) -> None: ...
     def count(self, what: str) -> None: ...
+    def freed(self) -> None: ...
     def seconds(self) -> int: ...
 
 
@@ -77,7 +78,7 @@ class ManagerSession:
         self._peers: dict[int, Peer] = {}
         self._dialled: dict[int, Peer] = {}  # those that this router connected to: as many as are configured
         self._streams: dict[int, Stream] = {}
-        self._held = Held()
+        self._held = Held(world.freed)
         self._left: list[Stream] = []  # of connections that are gone
         self._networks = [ip_network(one, strict=False) for one in setup.push_from]
         self._served = [ip_network(one, strict=False) for one in setup.serve_to]

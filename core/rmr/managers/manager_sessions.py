@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from core.forwarder.forward import Forwarder
+from core.forwarder.forward import Forwarder, Pools
 from core.links.links import Links
 from core.links.local import Local
 from core.links.plane import Plane
@@ -88,6 +88,10 @@ class _World:
     def count(self, what: str) -> None:
         """Add one to a counter."""
         self.forwarder.count(COUNTERS[what].place)
+
+    def freed(self) -> None:
+        """Let the heap give back what long tables had of it."""
+        Pools(self.forwarder).freed()
 
 
 class ManagerSessions(Plane):

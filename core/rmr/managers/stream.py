@@ -18,10 +18,11 @@ from core.rmr.tables.warning import BadTableError
 from shm.contract.text import printable
 
 SLICE: Final = 48 * 1024  # characters parsed before other work may run
-LONGEST_TABLE: Final = 1 << 28  # octets of the messages between two ends
+LONGEST_TABLE: Final = 1 << 28  # octets of the messages between two ends, and of what they become
 LONGEST_QUEUE: Final = 1 << 28  # octets that wait to be parsed
 MESSAGE: Final = 1024  # octets for which a waiting message counts, besides its text
 MOST_HELD: Final = 1 << 30  # octets of all senders of a table; each leaves others as much as it holds
+MUCH: Final = 1 << 23  # octets whose end is worth a look at the heap
 
 NO_BASE: Final = "the table in use is not from a Route Manager; send a whole table first"
 FULL: Final = "too many octets wait to be read"
@@ -33,10 +34,23 @@ Verdict = Callable[[Heard, str, str], None]  # message, table id, error; empty: 
 
 
 class Held:
-    """The octets that all senders of a table have waiting, or in tables without their ends."""
+    """The octets that all senders of a table have waiting, or in tables without their ends.
 
-    def __init__(self) -> None:
+    ``freed`` is called when most of many have gone.
+    """
+
+    def __init__(self, freed: Callable[[], None]) -> None:
         self.octets = 0
+        self._most = 0
+        self._freed = freed
+
+    def add(self, more: int) -> None:
+        """Hold so many more, or fewer."""
+        self.octets += more
+        self._most = max(self._most, self.octets)
+        if self._most >= MUCH and self.octets <= self._most // 4:
+            self._most = self.octets
+            self._freed()
 
 
 class Stream:
@@ -91,8 +105,8 @@ class Stream:
 
     def _count(self) -> None:
         """Count what this stream holds now among all that is held."""
-        before, self._counted = self._counted, self._waiting_size + self._size
-        self._held.octets += self._counted - before
+        before, self._counted = self._counted, self._waiting_size + self._size + self._parser.kept
+        self._held.add(self._counted - before)
 
     def step(self) -> None:
         """Parse a slice."""
@@ -132,9 +146,9 @@ class Stream:
         self._at = stop
         if self._results or self._parser.idle:
             self._size = 0
-        elif self._size > LONGEST_TABLE:
+        elif self._size + self._parser.kept > LONGEST_TABLE:
             self._parser, self._size = Parser(self._compatible), 0
-            self._results.append(BadTableError("", f"the table has more than {LONGEST_TABLE} octets", []))
+            self._results.append(BadTableError("", f"the table takes more than {LONGEST_TABLE} octets", []))
 
     def _next(self) -> None:
         """Finish a message that has been parsed to its end."""

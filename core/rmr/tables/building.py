@@ -11,6 +11,7 @@ from core.rmr.tables.table import DELETED, Destinations, MeidMap, Table
 from core.rmr.tables.warning import TableWarning, Weight
 
 WARNING_LIMIT: Final = 1000  # per table; further warnings are only counted
+KEPT: Final = 128  # octets of memory that a managed entity or an entry's groups take, besides their text
 
 _SEED: Final = secrets.randbits(64)
 
@@ -44,6 +45,11 @@ class _Open:
     def note(self, line: str) -> None:
         """Take a record between start and end, as it was sent."""
 
+    @property
+    def kept(self) -> int:
+        """The octets of memory for which it counts besides its text."""
+        return 0
+
 
 class OpenTable(_Open):
     """A route table, or without ``complete`` an update of one."""
@@ -60,6 +66,10 @@ class OpenTable(_Open):
         if groups is not None and (target := self._targets.get(groups, DELETED)) == DELETED:
             target = self._targets[groups] = self._records.target(groups.members)
         self._records.add(kind.number, subscription, kind.senders, target, line)
+
+    @property
+    def kept(self) -> int:
+        return KEPT * len(self._targets)
 
     def take(self, text: str, at: int, line: int) -> tuple[int, int]:
         """Take simple entries from ``text[at]`` on; the first stands in ``line``.
@@ -88,6 +98,10 @@ class OpenMap(_Open):
 
     def note(self, line: str) -> None:
         self.md5.update(octets_of(line) + b"\n")
+
+    @property
+    def kept(self) -> int:
+        return KEPT * (len(self._owners) + len(self._deleted))
 
     def change(self, owner: str, meids: list[str]) -> None:
         """Assign managed entities to an owner, or without one to nobody."""

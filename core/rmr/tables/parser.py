@@ -49,6 +49,11 @@ class Parser:
         """Whether no table, map or record has begun."""
         return self._open is None and not self._rest
 
+    @property
+    def kept(self) -> int:
+        """The octets of memory that the unfinished table or map takes besides its text."""
+        return 0 if self._open is None else self._open.kept
+
     def feed(self, text: str) -> Iterator[Result]:
         """Take a piece of text. Yield the tables and maps that it completes."""
         if not self._compatible and not self._line and not self._rest:

@@ -19,10 +19,14 @@ class Bed:
         self.told: list[tuple[str, str]] = []
         self.later: list[Callable[[], None]] | None = None
         self.refuses = ""
-        self.held = held or Held()
+        self.freed = 0  # times that most of many octets have gone
+        self.held = held or Held(self.free)
         self.stream = Stream(
             self.install, lambda: self.based, lambda _, said: self.said.append(said), self.hear, compatible, self.held
         )
+
+    def free(self) -> None:
+        self.freed += 1
 
     def hear(self, _: Heard, table_id: str, reason: str) -> None:
         self.told.append((table_id, reason))

@@ -5,6 +5,7 @@ import pytest
 from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
 from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from core.rmr.managers.stream import CUT, FULL, MESSAGE, NO_BASE, SLICE
+from core.rmr.tables.building import KEPT
 from tests.support.beds.effort import Effort
 from tests.support.beds.rmr.stream import Bed
 
@@ -335,3 +336,31 @@ def test_senders_of_tables_leave_room_to_each_other(monkeypatch: pytest.MonkeyPa
         bed.stream.lost()
     assert first.held.octets == 0
     assert Bed(held=first.held).send(GOOD) == ["OK t1 \n\0"]
+
+
+NAMES = "meid_map|start|m\n" + "".join(f"mme_ar|a:1|m{number}\n" for number in range(200))
+GROUPS = "newrt|start|t\n" + "".join(f"mse|{number}|-1|ä{number}:1\n" for number in range(1000, 1200))
+
+
+@pytest.mark.parametrize("begun", [NAMES, GROUPS], ids=["map", "table"])
+def test_a_table_counts_for_what_its_text_becomes(monkeypatch: pytest.MonkeyPatch, begun: str) -> None:
+    """A managed entity of some octets takes many times as many of the core's memory."""
+    monkeypatch.setattr("core.rmr.managers.stream.LONGEST_TABLE", 200 * KEPT)
+    bed = Bed()
+    assert len(begun) < 100 * KEPT
+    bed.send(begun)
+    assert bed.told == [("", f"the table takes more than {200 * KEPT} octets")]
+    assert bed.held.octets == 0
+
+
+def test_the_heap_gives_back_what_a_long_table_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, when it has gone; nobody looks at the heap for a short one."""
+    monkeypatch.setattr("core.rmr.managers.stream.MUCH", len(NAMES))
+    bed = Bed()
+    bed.send(NAMES)
+    bed.send("".join(NAMES.splitlines(keepends=True)[1:]))
+    assert bed.freed == 0
+    bed.stream.lost()
+    assert (bed.freed, bed.held.octets) == (1, 0)
+    assert Bed(held=bed.held).send(GOOD) == ["OK t1 \n\0"]
+    assert bed.freed == 1
