@@ -86,13 +86,15 @@ int wire_watch(int worker, int operation, int number, void *event)
     return 0;
 }
 
+enum { SOCKET_ROOM = WIRE_ROOM / 4 };  /* octets that it takes of the worker, again when half of them are read */
+
 /* The worker's events. */
 bool wire_events(const wire *w, uint32_t *events)
 {
     *events = 0;
     if (!w->used || !w->open_there || !w->in_epoll) return false;
     if (w->watched & EPOLLIN && (w->in.end > w->in.at || w->in.closed)) *events |= EPOLLIN;
-    if (w->watched & EPOLLOUT && w->out.end - w->out.at < WIRE_ROOM / 2) *events |= EPOLLOUT;
+    if (w->watched & EPOLLOUT && w->out.end - w->out.at < SOCKET_ROOM / 2) *events |= EPOLLOUT;
     if (w->in.closed && w->out.closed) *events |= EPOLLHUP;
     return *events != 0;
 }
@@ -117,8 +119,7 @@ ssize_t wire_write(int number, const void *from, size_t size)
     wire_way *y = &w->out;
     if (w->in.closed) { errno = EPIPE; return -1; }
     uint32_t room = way_room(y), used = y->end - y->at;
-    const uint32_t most = WIRE_ROOM / 4;               /* a socket's buffer */
-    room = used >= most ? 0 : room < most - used ? room : most - used;
+    room = used >= SOCKET_ROOM ? 0 : room < SOCKET_ROOM - used ? room : SOCKET_ROOM - used;
     if (!room) { errno = EAGAIN; return -1; }
     if (size > room) size = room;
     if (size > 1 && one_in(16)) size = 1 + below((uint32_t) size);
