@@ -156,7 +156,7 @@ MUTANTS = [
         "    if (outcome && !o->sent) return;\n",
         "    if (outcome && !o->sent && !FAULT) return;\n",
         "a message ends after",
-        seed=88,
+        seed=142,
     ),
     # the core dies while a message comes whose credit its neighbour has back already
     Mutant(
@@ -236,6 +236,24 @@ MUTANTS = [
         "        if (l && l->kind != LINK_ENDPOINT) credit_due(c, l);\n        in_forwarded(c, in);",
         "        if (l && l->kind != LINK_ENDPOINT && !FAULT) credit_due(c, l);\n        in_forwarded(c, in);",
         "capacity",
+    ),
+    # a receiver of a link route takes nothing, and others share its session: its link does not end
+    Mutant(
+        "worker",
+        "workers/session/slow.c",
+        "    if (!l->relieve_at || p->now_ms < l->relieve_at || l->c->leaving) return;",
+        "    if (FAULT || !l->relieve_at || p->now_ms < l->relieve_at || l->c->leaving) return;",
+        "takes nothing",
+        seed=133,
+    ),
+    # one who takes one message at a time loses its link for that
+    Mutant(
+        "worker",
+        "workers/session/slow.c",
+        "    k->moved = k->share->moved = l->p->now_ms;",
+        "    if (!FAULT) k->moved = k->share->moved = l->p->now_ms;",
+        "who takes something, loses",
+        seed=949,
     ),
     # a message that says that it is complete before it says how long it is: only a switch between the two shows it
     Mutant(

@@ -375,6 +375,7 @@ PRIVATE inline void intake_consumed(pump *p, in_delivery *s, uint64_t length)
     s->read_to = length;
     if (chain_trim(&p->arena, &s->writer, length) || s->link->stalled) p->freed = true;
     kept_change(p, s->link, before);
+    slow_moves(s->link);
     if (s->link->held && s->link->current == s && s->writer.written - s->read_to < hold_high(p) / 2) {
         s->link->held = false;
         intake_resume(p, s->link);

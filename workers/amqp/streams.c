@@ -129,6 +129,13 @@ static void unposted_refuse(pump *p, worker_link *k)
     intake_resume(p, k);
 }
 
+/* Whether a connection may not be read because of what waits of its other links. */
+static bool others_fill(const worker_link *k)
+{
+    const lane_connection *l = k->conn->lane;
+    return l && l->held - k->held_octets > l->held_most / 2;
+}
+
 /* Refuses a message that has kept others waiting.  To be called from time to time: while others wait, it looks at all
  * streams that have not been posted.  The time during which the router has no room for a sender does not count.  That
  * counts in which the sender is not read because it does not read itself. */
@@ -137,7 +144,8 @@ PRIVATE void streams_check(pump *p)
     if (p->stalled_first == ROUTERD_NIL) p->stream_wanted = false;
     if (!p->stream_wanted) return;
     for (worker_link *k = p->unposted_first; k; k = k->unposted_next) {
-        if (k->stalled || (p->paused && !k->conn->reading) || p->resting) { k->unposted_since = p->now_ms; continue; }
+        const bool unread = !k->conn->reading && (p->paused || others_fill(k));
+        if (k->stalled || unread || p->resting) { k->unposted_since = p->now_ms; continue; }
         if (p->now_ms < k->unposted_since + UNPOSTED_MS) continue;
         p->stream_wanted = false;
         unposted_refuse(p, k);

@@ -72,16 +72,6 @@ cdef put_termini(pn_link_t *engine, given):
     pn_link_set_rcv_settle_mode(engine, given.rcv_settle_mode)
 
 
-cdef bint outlives(const worker_link *k):
-    """Return whether an end's terminus is to outlive its connection, as the client has asked (Terminus.lasts)."""
-    cdef pn_link_t *engine = k.engine
-    cdef pn_terminus_t *t
-    if k.router_initiated: t = pn_link_target(engine) if k.outgoing else pn_link_source(engine)
-    else: t = pn_link_remote_source(engine) if k.outgoing else pn_link_remote_target(engine)
-    return pn_terminus_get_timeout(t) > 0 or (
-        pn_terminus_has_expiry_policy(t) and pn_terminus_get_expiry_policy(t) == PN_EXPIRE_NEVER)
-
-
 cdef class Coupler(PumpPart):
     """The ends of link-route pairs in one pump."""
 
@@ -140,8 +130,7 @@ cdef class Coupler(PumpPart):
     def give_up(self, uint32_t index, uint32_t generation, error):
         """End an end that the router cannot keep; its terminus stays if it is to outlive its connection."""
         cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
-        cdef bint stays = k != NULL and outlives(k)
-        cdef pn_link_t *engine = lose_link(self.pump, index, generation, error)
-        if engine == NULL: return
-        if stays: pn_link_detach(engine)
-        else: pn_link_close(engine)
+        if k == NULL:
+            return
+        set_condition(pn_link_condition(k.engine), error[0], error[1])
+        link_give_up(&self.pump.p, k)

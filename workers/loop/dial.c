@@ -93,6 +93,20 @@ static worker_session *session_shared(lane_connection *l, enum session_kind kind
     return NULL;
 }
 
+/* A client's session for one more link of it: the next one with a handle, or, of the first ones, none of which has any,
+ * one.  NULL: it has no session. */
+static worker_session *session_owned(const link_share *share)
+{
+    worker_session *s = share->sessions_first, *next;
+    for (uint32_t looks = 0; s && looks < SHARED_LOOKS; looks++, s = next) {
+        next = s->owned_next;
+        if (!session_there(s)) continue;
+        if (attach_room(s)) return s;
+        session_turn(s);
+    }
+    return session_there(share->sessions_first);
+}
+
 /* Who shares a session with whom if no channel is left: a link of each kind, with these in this order.  Streams and
  * link routes may stand still as long as a receiver wants, so the router's other links are the last that they join. */
 static const enum session_kind session_sharers[SESSION_KINDS][SESSION_KINDS] = {
@@ -104,25 +118,32 @@ static const enum session_kind session_sharers[SESSION_KINDS][SESSION_KINDS] = {
 /* The session for a link of this number; NULL: it is to begin one, if a channel is left.  A link-route pair takes a
  * session that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one
  * that it has not ended yet on the same channel. Sessions of link-route pairs leave a part of the channels to the
- * router's own links and to the peer: one client has as many sessions as it likes. */
-static worker_session *session_for(const worker_connection *c, uint32_t number)
+ * router's own links and to the peer, and each client as many to others as it has: its further ones share these. */
+static worker_session *session_for(const worker_connection *c, uint32_t number, uint32_t client)
 {
     lane_connection *l = c->lane;
     const enum session_kind kind = session_kind_of(number);
     const uint32_t left = channels_left(l), channels = pn_transport_get_channel_max(c->transport) + 1u;
+    const uint32_t kept = kind == SESSION_ROUTED ? (channels + KEPT_PART - 1) / KEPT_PART : 0;
+    const uint32_t more = left > kept ? left - kept : 0;
     worker_session *s = session_there((worker_session *) (uintptr_t) lane_map_get(&l->by_number, number));
-    if (s || (kind == SESSION_ROUTED && (s = session_idle(l)))) return s;
-    if (left > (kind == SESSION_ROUTED ? (channels + KEPT_PART - 1) / KEPT_PART : 0)) return NULL;
+    if (s) return s;
+    if (kind == SESSION_ROUTED) {
+        const link_share *share = share_find(l, client);
+        if (share && share->session_count >= more + l->idle_count && (s = session_owned(share))) return s;
+        if ((s = session_idle(l))) return s;
+    }
+    if (more) return NULL;
     for (uint32_t i = 0; i < SESSION_KINDS && !s; i++)
         if (!left || session_sharers[kind][i] == SESSION_ROUTED) s = session_shared(l, session_sharers[kind][i]);
     return s;
 }
 
 /* The engine's session of this number, which begins if there is none; NULL: no channel or no handle is left. */
-static pn_session_t *dial_session(worker_connection *c, uint32_t number)
+static pn_session_t *dial_session(worker_connection *c, uint32_t number, uint32_t client)
 {
     const uint64_t name = (uint64_t) number + 1;
-    worker_session *s = session_for(c, number);
+    worker_session *s = session_for(c, number, client);
     if (s ? !attach_room(s) : !channels_left(c->lane)) return NULL;
     if (s && s->number == IDLE_SESSION) session_name(s, name);
     else if (s && s->number != name) session_turn(s);
@@ -134,9 +155,9 @@ static pn_session_t *dial_session(worker_connection *c, uint32_t number)
 }
 
 /* Whether the peer's limits leave no place for a link in the session of this number; the text says which. */
-GLUE bool dial_refused(const worker_connection *c, uint32_t number, char why[REFUSAL_ROOM])
+GLUE bool dial_refused(const worker_connection *c, uint32_t number, uint32_t client, char why[REFUSAL_ROOM])
 {
-    const worker_session *s = session_for(c, number);
+    const worker_session *s = session_for(c, number, client);
     if (s ? attach_room(s) : channels_left(c->lane)) return false;
     attach_refusal(c->lane, s, why);
     return true;
@@ -149,20 +170,22 @@ GLUE enum name_state dial_taken(worker_connection *c, const char *name, bool out
     return name_taken(c->lane, name, outgoing);
 }
 
-/* A link of ours in the session of this number; dial_attach or dial_forget follows.  NULL: there is no room, here or at
- * the peer. */
-GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing)
+/* A link of ours for a client, in the session of this number; dial_attach or dial_forget follows.  NULL: there is no
+ * room, here or at the peer. */
+GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, uint32_t client, const char *name,
+                            bool outgoing)
 {
-    pn_session_t *session = dial_session(c, number);
+    pn_session_t *session = dial_session(c, number, client);
     pn_link_t *engine = !session ? NULL : outgoing ? pn_sender(session, name) : pn_receiver(session, name);
     worker_link *k = engine ? link_new(p, c, engine) : NULL;
     if (!k) return NULL;
     k->router_initiated = true;
+    k->asked_session = number;
     name_begin(k);
     return k;
 }
 
-/* Reports a link of ours lost whose ATTACH the engine has not been told to write. */
+/* Reports a link of ours lost whose ATTACH the engine has not been told to write, so that it goes at once. */
 GLUE void dial_forget(pump *p, worker_link *k)
 {
     pn_link_t *engine = k->engine;
@@ -182,19 +205,18 @@ GLUE void dial_attach(pump *p, worker_link *k)
 GLUE void dial_unask(pump *p, worker_link *k)
 {
     pn_link_t *engine = k->engine;
-    const bool unbegun = attach_unbegun(k);
+    k->known = false;                                           /* so nobody is told */
+    if (attach_unbegun(k)) { dial_forget(p, k); return; }
     mark_dirty(p, k->conn);
-    link_free(p, k);
-    if (!unbegun) { pn_link_close(engine); return; }
-    name_end(engine);
-    pn_link_free(engine);
+    link_lost(p, k, EV_LINK_LOST);
+    pn_link_close(engine);
 }
 
 /* Whether a session without links is kept for later link-route pairs. */
 static bool dial_kept(const worker_session *s)
 {
-    if (s->number <= ROUTED_SESSIONS || s->number == ENDED_SESSION) return false;
-    return !(pn_session_state(s->engine) & PN_REMOTE_CLOSED) && s->connection->idle_count < IDLE_SESSIONS;
+    return session_routed(s) && !(pn_session_state(s->engine) & PN_REMOTE_CLOSED)
+           && s->connection->idle_count < IDLE_SESSIONS;
 }
 
 /* Ends or keeps the session of a lost router-initiated link, if that was its last link.  One whose BEGIN the peer has
@@ -203,6 +225,7 @@ PRIVATE inline void dial_done(worker_connection *c, pn_session_t *session)
 {
     worker_session *s = session_here(session);
     if (s && s->links) return;
+    if (s) session_disown(s);
     if (s && dial_kept(s)) session_name(s, IDLE_SESSION);
     else if (s && !s->begun_there) session_name(s, ENDED_SESSION);
     else lane_session_close(c, session);

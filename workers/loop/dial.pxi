@@ -120,7 +120,7 @@ cdef refusal(Pump pump, opening):
     if c == NULL or opening.request == 0:
         return link_requests.GONE
     if (share_refused(c, opening.client, opening.neighbour, link_requests.attach_size(opening), why)
-            or dial_refused(c, opening.session, why)):
+            or dial_refused(c, opening.session, opening.client, why)):
         return link_requests.LIMIT, text(why)
     return None
 
@@ -129,14 +129,14 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     """Create the link of an OpenLink that nothing refuses, without attaching it; NULL if this worker has no room."""
     cdef worker_connection *c = <worker_connection *> pool_find2(&pump.p.conns, opening.connection, opening.generation)
     cdef uint32_t request = opening.request
-    cdef uint32_t session = opening.session
+    cdef uint32_t session = opening.session, client = opening.client
     cdef bytes b = opening.name.encode()
     cdef worker_link *k
-    k = dial_link(&pump.p, c, session, b, opening.outgoing)
+    k = dial_link(&pump.p, c, session, client, b, opening.outgoing)
     if k != NULL:
         k.known = True
         k.asked = request
-        share_take(k, opening.client, opening.neighbour, link_requests.attach_size(opening))
+        share_take(k, client, opening.neighbour, link_requests.attach_size(opening))
     return k
 
 

@@ -122,7 +122,7 @@ PRIVATE void ending_add(pump *p, worker_connection *c)
  * unless its peer waits for our CLOSE. */
 static void conn_end(pump *p, worker_connection *c, uint32_t *left)
 {
-    for (int i = 0; i < PORTION && c->link_first != ROUTERD_NIL; i++) {
+    for (uint32_t i = 0; i < PORTION && c->link_first != ROUTERD_NIL; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, c->link_first);
         if (!(*left -= egress_ends(p, k, *left))) break;
         link_lost(p, k, EV_LINK_LOST);

@@ -21,7 +21,7 @@ cdef extern from "workers/state/engine.h" nogil:
         size_t size
         const char *start
     int PN_NULL, PN_BOOL, PN_UBYTE, PN_BYTE, PN_USHORT, PN_SHORT, PN_UINT, PN_INT, PN_ULONG, PN_LONG, PN_FLOAT, PN_DOUBLE
-    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE, PN_UNSPECIFIED, PN_EXPIRE_NEVER
+    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE, PN_UNSPECIFIED
     pn_collector_t *pn_collector()
     pn_condition_t *pn_connection_condition(pn_connection_t *)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *)
@@ -66,6 +66,9 @@ cdef extern from "workers/state/engine.h" nogil:
     const char *pn_terminus_get_address(pn_terminus_t *)
     int pn_terminus_set_address(pn_terminus_t *, const char *)
     int pn_terminus_get_type(pn_terminus_t *)
+    uint32_t pn_terminus_get_timeout(pn_terminus_t *)
+    bint pn_terminus_has_expiry_policy(pn_terminus_t *)
+    int pn_terminus_get_expiry_policy(pn_terminus_t *)
     int pn_terminus_copy(pn_terminus_t *, pn_terminus_t *)
     pn_data_t *pn_terminus_capabilities(pn_terminus_t *)
     bint pn_condition_is_set(pn_condition_t *)
@@ -114,10 +117,7 @@ cdef extern nogil:
     uint64_t pn_link_remote_max_message_size(pn_link_t *link)
     int pn_terminus_get_durability(pn_terminus_t *terminus)
     int pn_terminus_set_durability(pn_terminus_t *terminus, int durability)
-    cbool pn_terminus_has_expiry_policy(pn_terminus_t *terminus)
-    int pn_terminus_get_expiry_policy(pn_terminus_t *terminus)
     int pn_terminus_set_expiry_policy(pn_terminus_t *terminus, int policy)
-    uint32_t pn_terminus_get_timeout(pn_terminus_t *terminus)
     int pn_terminus_set_timeout(pn_terminus_t *terminus, uint32_t seconds)
     int pn_terminus_get_distribution_mode(pn_terminus_t *terminus)
     int pn_terminus_set_distribution_mode(pn_terminus_t *terminus, int mode)

@@ -266,6 +266,7 @@ static void conn_sweep(pump *p, worker_connection *c)
         if (!c->deadline && !c->failed) c->deadline = p->now_ms + LAST_WORD_MS;
     } else {
         turn_overdue(c->lane);
+        slow_relieve(c->lane);
     }
     if (c->tick_at && p->now_ms >= c->tick_at) {
         lane_pulse(c->lane);
@@ -276,6 +277,7 @@ static void conn_sweep(pump *p, worker_connection *c)
 
 static void conns_sweep(pump *p)
 {
+    slow_hindrance(p);
     p->next_sweep = p->now_ms + SWEEP_MS;
     for (uint32_t i = 0; i < p->conns.high; i++) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, i);

@@ -8,7 +8,6 @@
 #include "workers/session/session.h"
 
 #define EPOLL_BATCH 64
-#define PORTION 4                      /* links that are lost between two looks at the clock */
 
 /* wait.c */
 PRIVATE int turn_wait(pump *p, struct epoll_event *events, int timeout);
@@ -20,9 +19,9 @@ GLUE worker_connection *dial(pump *p, int fd, uint16_t place, const char *hostna
 PRIVATE void dial_failed(worker_connection *c);
 PRIVATE bool session_router_initiated(pn_session_t *session);
 GLUE enum name_state dial_taken(worker_connection *c, const char *name, bool outgoing);
-GLUE bool dial_refused(const worker_connection *c, uint32_t number, char why[REFUSAL_ROOM]);
-GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing);
-GLUE void dial_forget(pump *p, worker_link *k);
+GLUE bool dial_refused(const worker_connection *c, uint32_t number, uint32_t client, char why[REFUSAL_ROOM]);
+GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, uint32_t client, const char *name,
+                            bool outgoing);
 GLUE void dial_attach(pump *p, worker_link *k);
 GLUE void dial_unask(pump *p, worker_link *k);
 PRIVATE void dial_done(worker_connection *c, pn_session_t *session);

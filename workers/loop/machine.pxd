@@ -220,12 +220,13 @@ cdef extern from "workers/loop/api.h" nogil:
     int NAME_FREE, NAME_LIVE
     int dial_taken(worker_connection *, const char *, bint)
     enum: REFUSAL_ROOM
-    bint dial_refused(const worker_connection *, uint32_t, char *)
+    bint dial_refused(const worker_connection *, uint32_t, uint32_t, char *)
     bint share_refused(const worker_connection *, uint32_t, bint, size_t, char *)
     void share_take(worker_link *, uint32_t, bint, size_t)
+    void link_give_up(native_pump *, worker_link *)
     void dial_attach(native_pump *, worker_link *)
     void dial_unask(native_pump *, worker_link *)
-    worker_link *dial_link(native_pump *, worker_connection *, uint32_t, const char *, bint)
+    worker_link *dial_link(native_pump *, worker_connection *, uint32_t, uint32_t, const char *, bint)
     void dial_forget(native_pump *, worker_link *)
     uint32_t frame_largest(const worker_connection *)
     bint blocks_left(const native_pump *)

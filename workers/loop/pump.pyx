@@ -197,6 +197,7 @@ cdef class Pump(AnnotatingPump):
             self.attach(c, <pn_link_t *> obj)
         elif event == EV_DETACH or event == EV_LINK_LOST:
             error = condition(pn_link_remote_condition(k.engine)) if event == EV_DETACH else None
+            if k.routed and event == EV_LINK_LOST: error = condition(pn_link_condition(k.engine))
             if k.asked:
                 self.handler.link_refused(k.asked, error or condition(pn_link_condition(k.engine)))
             else:

@@ -34,6 +34,7 @@
 #include "workers/session/numbers.c"
 #include "workers/session/output.c"
 #include "workers/session/shares.c"
+#include "workers/session/slow.c"
 #include "workers/session/states.c"
 #include "workers/session/straight.c"
 #include "workers/session/turns.c"

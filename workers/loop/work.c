@@ -19,6 +19,7 @@ static void work_release(pump *p, uint32_t block)
     p->freed = true;
     if (!k) { state_returned(p, note[0], note[1]); return; }
     kept_change(p, k, before);
+    slow_moves(k);
     if (p->paused && !k->kept[0] && !k->kept[1]) conn_resume(p, k->conn);
 }
 

@@ -25,10 +25,8 @@ static void payload_keep(lane_connection *l, delivery *d, const uint8_t *octets,
 {
     if (!size) return;
     delivery_hold(d, octets, size, frame, l->reading);
-    l->held += size;
-    pump_keeps(l->p, size);
     d->direct_size = 0;
-    d->link->session->lane.held += frame;
+    held_came(d->link, size, frame);
 }
 
 /* Octets of a delivery have come; `frame`: all of a TRANSFER has. */

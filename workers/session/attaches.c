@@ -77,14 +77,11 @@ PRIVATE bool attach_unbegun(const worker_link *k) { return k->attach_due && k->a
 static void attach_refuse(worker_link *k)
 {
     char why[REFUSAL_ROOM];
-    pn_link_t *engine = k->engine;
-    pn_condition_t *error = pn_link_condition(engine);
+    pn_condition_t *error = pn_link_condition(k->engine);
     attach_refusal(k->conn->lane, k->session, why);
     pn_condition_set_name(error, "amqp:resource-limit-exceeded");
     pn_condition_set_description(error, why);
-    link_lost(k->conn->lane->p, k, EV_LINK_LOST);
-    name_end(engine);
-    pn_link_free(engine);
+    dial_forget(k->conn->lane->p, k);
 }
 
 /* The peer has answered a session's BEGIN: links that waited for that are attached, or refused without a handle. */

@@ -201,10 +201,12 @@ static void session_adds(worker_session *s, worker_link *k)
     k->session_next = s->links;
     if (s->links) s->links->session_previous = k;
     s->links = k;
+    seams_add(s, k);
 }
 
 static void session_removes(worker_session *s, const worker_link *k)
 {
+    seams_remove(s, k);
     *(k->session_previous ? &k->session_previous->session_next : &s->links) = k->session_next;
     if (k->session_next) k->session_next->session_previous = k->session_previous;
 }
@@ -248,14 +250,15 @@ PRIVATE void lane_link_answered(worker_link *k)
 PRIVATE void lane_link_free(worker_link *k)
 {
     worker_session *s = k->session;
+    if (s) {
+        frame_end(k);
+        if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
+        if (k->attach_due) k->attach_due->link = NULL;
+        tell_remove(k);
+        session_removes(s, k);
+        while (k->deliveries) delivery_drop(k->deliveries);
+    }
     if (k->share_octets) share_give(k);
-    if (!s) return;
-    frame_end(k);
-    if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
-    if (k->attach_due) k->attach_due->link = NULL;
-    tell_remove(k);
-    session_removes(s, k);
-    while (k->deliveries) delivery_drop(k->deliveries);
 }
 
 /* ---- sessions ---- */

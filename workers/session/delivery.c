@@ -37,11 +37,26 @@ static void unread_remove(worker_link *k, delivery *d)
     k->unread--;
 }
 
-/* So many octets that came do not wait any more: a connection that was not read for that goes on. */
-static void held_gone(lane_connection *l, size_t size)
+/* So many octets of a link, and TRANSFERs, came and wait. */
+PRIVATE void held_came(worker_link *k, size_t size, uint32_t frames)
 {
+    worker_session *s = k->session;
+    s->connection->held += size;
+    pump_keeps(s->connection->p, (int64_t) size);
+    s->lane.held += frames;
+    k->held_octets += size;
+    k->held_frames += frames;
+    if (k->share || s->connection->holding_first) slow_waits(k);
+}
+
+/* So many octets of a link do not wait any more: a connection that was not read for that goes on. */
+static void held_gone(worker_link *k, size_t size)
+{
+    lane_connection *l = k->session->connection;
     l->held -= size;
     pump_keeps(l->p, -(int64_t) size);
+    k->held_octets -= size;
+    slow_moves(k);
     if (!l->c->reading && l->held <= l->held_most / 2) conn_resume(l->p, l->c);
 }
 
@@ -50,6 +65,7 @@ static void held_release(delivery *d, uint32_t frames)
 {
     worker_session *s = d->link->session;
     d->held_frames -= frames;
+    d->link->held_frames -= frames;
     lane_release(&s->lane, frames);
     session_due(s);
     mark_dirty(s->connection->p, s->connection->c);
@@ -59,7 +75,7 @@ static void held_release(delivery *d, uint32_t frames)
 __attribute__((noinline)) static void delivery_unload(delivery *d)
 {
     if (d->held_frames) held_release(d, d->held_frames);
-    if (d->held.first && !d->outgoing) held_gone(d->link->session->connection, d->held.size);
+    if (d->held.first && !d->outgoing) held_gone(d->link, d->held.size);
     held_forget(&d->held);
     d->settle_mode = LANE_AS_LINK;
     d->resumed = d->long_tag = false;
@@ -226,7 +242,7 @@ static size_t held_recv(delivery *d, uint8_t *to, size_t size)
         if (frames) held_release(d, frames);
     }
     if (!d->held.size && d->held_frames) held_release(d, d->held_frames);
-    held_gone(d->link->session->connection, done);
+    held_gone(d->link, done);
     return done;
 }
 

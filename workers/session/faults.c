@@ -12,6 +12,28 @@ static void condition_say(pn_condition_t *condition, const struct lane_fault_ter
     pn_condition_set_description(condition, f->description);
 }
 
+/* Whether the terminus of a link-route pair's end is to outlive its connection, as the client has asked (payloads.py,
+ * Terminus.lasts). */
+static bool link_outlives(const worker_link *k)
+{
+    if (!k->routed) return false;
+    pn_terminus_t *t = k->router_initiated ? k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine)
+                     : k->outgoing ? pn_link_remote_source(k->engine) : pn_link_remote_target(k->engine);
+    return pn_terminus_get_timeout(t)
+           || (pn_terminus_has_expiry_policy(t) && pn_terminus_get_expiry_policy(t) == PN_EXPIRE_NEVER);
+}
+
+/* Closes a link that this side gives up, with the condition that it has, or only detaches it. */
+GLUE void link_give_up(pump *p, worker_link *k)
+{
+    pn_link_t *engine = k->engine;
+    const bool stays = link_outlives(k);
+    mark_dirty(p, k->conn);
+    link_lost(p, k, EV_LINK_LOST);
+    if (stays) pn_link_detach(engine);
+    else pn_link_close(engine);
+}
+
 /* Ends the links of a session that a violation ends, and then the session.  False: there are more links than this turn
  * has time for.  The connection is behind, and reads nothing else before they are gone. */
 PRIVATE bool fault_go_on(lane_connection *l)
@@ -34,10 +56,8 @@ PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, co
     mark_dirty(l->p, l->c);
     if (s && !s->engine) events_drain(l->p);                   /* its BEGIN came in the same read */
     if (f->scope == LANE_LINK && k) {
-        pn_link_t *engine = k->engine;
-        condition_say(pn_link_condition(engine), f);
-        link_lost(l->p, k, EV_LINK_LOST);
-        pn_link_close(engine);
+        condition_say(pn_link_condition(k->engine), f);
+        link_give_up(l->p, k);
     } else if (f->scope == LANE_SESSION && s && s->engine && l->session_faults++ < SESSION_FAULTS) {
         condition_say(pn_session_condition(s->engine), f);
         s->closed_here = true;

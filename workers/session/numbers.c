@@ -35,6 +35,7 @@ PRIVATE void session_name(worker_session *s, uint64_t number)
         l->idle_count--;
     } else if (s->number && s->number != ENDED_SESSION) {
         lane_map_take(&l->by_number, (uint32_t) (s->number - 1));
+        session_disown(s);
         ours_remove(s);
     }
     s->number = number;
@@ -48,11 +49,18 @@ PRIVATE void session_name(worker_session *s, uint64_t number)
     }
 }
 
-/* Lets a session with a number share its links last of its kind. */
+/* Lets a session with a number share its links last of its kind, and of its client's. */
 PRIVATE void session_turn(worker_session *s)
 {
     ours_remove(s);
     ours_add(s);
+    session_owned_turn(s);
+}
+
+/* Whether a session of ours is for link-route pairs, and has some or waits for its first. */
+PRIVATE bool session_routed(const worker_session *s)
+{
+    return s->number > ROUTED_SESSIONS && s->number < ENDED_SESSION;
 }
 
 PRIVATE void channel_take(worker_session *s)

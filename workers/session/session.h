@@ -14,6 +14,7 @@
  *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
  *   shares.c     what links hold of what a peer may allow, and each client's part
+ *   slow.c       links of clients that take nothing and hold up others
  *   faults.c     a peer's violation: DETACH, END or CLOSE
  *   logins.c     what a client says while its login has no answer yet
  *   turns.c      what a connection may take of its worker's time, and of memory for its output
@@ -29,7 +30,8 @@
  *   egress at SESSION_HIGH                    conn_serve after a write; EPOLLOUT; flow_arrives, if the window is shut
  *   a FLOW before our ATTACH or BEGIN is out  lane_write, behind the engine's frames
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
- *   a connection of which too much waits      held_gone: conn_resume
+ *   a connection of which too much waits      held_gone: conn_resume; slow_relieve, if it is for several clients
+ *   a session whose window waiting links fill held_release: session_due; slow_relieve, if several clients share it
  *   frames that are behind their share        the next turns: turns_serve
  *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT; or turn_overdue
  *   a DISPOSITION while many states are said  state_returned, as their blocks come back: turn_unfill
@@ -60,6 +62,8 @@
 #include <stdlib.h>
 
 #include "workers/state/delivery.h"
+
+#define PORTION 4u                     /* links that are lost between two looks at the clock */
 
 /* control.c */
 PRIVATE void lane_link_new(worker_link *k);
@@ -93,10 +97,23 @@ GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighb
                         char why[REFUSAL_ROOM]);
 GLUE void share_take(worker_link *k, uint32_t client, bool neighbour, size_t octets);
 PRIVATE void share_give(worker_link *k);
+PRIVATE link_share *share_find(const lane_connection *l, uint32_t client);
+PRIVATE void session_disown(worker_session *s);
+PRIVATE void session_owned_turn(worker_session *s);
+PRIVATE void seams_add(worker_session *s, const worker_link *k);
+PRIVATE void seams_remove(worker_session *s, const worker_link *k);
+
+/* slow.c */
+PRIVATE void slow_due(worker_session *s);
+PRIVATE void slow_waits(worker_link *k);
+PRIVATE void slow_moves(worker_link *k);
+PRIVATE void slow_hindrance(pump *p);
+PRIVATE void slow_relieve(lane_connection *l);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);
 PRIVATE void session_turn(worker_session *s);
+PRIVATE bool session_routed(const worker_session *s);
 PRIVATE void channel_take(worker_session *s);
 PRIVATE void channel_give(worker_session *s);
 PRIVATE uint32_t channels_left(const lane_connection *l);
@@ -200,6 +217,7 @@ PRIVATE uint32_t held_forget(held_octets *h);
 /* delivery.c */
 PRIVATE delivery *delivery_take(worker_link *k);
 PRIVATE void delivery_drop(delivery *d);
+PRIVATE void held_came(worker_link *k, size_t size, uint32_t frames);
 PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, uint32_t frames, read_buffer *buffer);
 PRIVATE delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t size, bool settled);
 PRIVATE void delivery_ends(delivery *d, uint64_t code);
@@ -224,6 +242,7 @@ PRIVATE bool link_draining(worker_link *k);
 PRIVATE int link_drained(worker_link *k);
 
 /* faults.c */
+GLUE void link_give_up(pump *p, worker_link *k);
 PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault);
 PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, const struct lane_fault_terms *f);
 PRIVATE void fault_name(lane_connection *l, worker_session *s, const lane_no_text *no);
@@ -240,6 +259,7 @@ PRIVATE void intake_flow(pump *p, worker_link *k);
 PRIVATE void egress_updated(pump *p, worker_link *k, delivery *d);
 GLUE void egress_flow(pump *p, worker_link *k);
 GLUE void link_lost(pump *p, worker_link *k, int event);
+GLUE void dial_forget(pump *p, worker_link *k);
 PRIVATE bool link_ends(pump *p, worker_link *k);
 PRIVATE bool session_lost(pump *p, worker_session *s, bool all);
 PRIVATE void events_drain(pump *p);

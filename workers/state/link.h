@@ -13,6 +13,10 @@ typedef struct link_share {
     uint32_t client, links;
     size_t octets;                 /* of the ATTACHs that began them */
     bool trusted;                  /* a neighbour's */
+    struct worker_session *sessions_first, *sessions_last; /* that were begun for it, in turn */
+    uint32_t session_count;
+    int64_t moved;                 /* when it last took or settled something (milliseconds) */
+    size_t tally;                  /* what waits of its slow links, while that is counted */
     block_use use;
 } link_share;
 
@@ -70,6 +74,12 @@ struct worker_link {
     uint32_t attach_octets;        /* of the peer's ATTACH */
     uint32_t share_octets;         /* what it counts for (session/shares.c) */
     link_share *share;             /* its client's; NULL: it is the router's own, or the peer's */
+    uint32_t asked_session;        /* the number of the session that it was asked for in */
+    struct worker_link *holding_next, *holding_previous;   /* of those with a client of which octets wait */
+    size_t held_octets;            /* in: that came, and wait */
+    uint32_t held_frames;          /* in: the TRANSFERs of these, which the session's window counts */
+    bool slow;                     /* in: while that is looked at: it holds up others (session/slow.c) */
+    int64_t moved;                 /* in: when its receiver last took or settled something of it (milliseconds) */
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
     uint32_t waiting;              /* out: deliveries that have begun and of which no frame has been written */

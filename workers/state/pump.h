@@ -122,6 +122,8 @@ struct pump {
     bool tracing;                  /* the log shows frames of connections without a setting of their own (trace.c) */
     bool detached;                 /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
     bool resting;                  /* detached or resyncing: incoming messages wait in their links */
+    int64_t hindered;              /* when the router last held up messages itself (session/slow.c) */
+    uint64_t core_read;            /* what the core had read of the actions at the last sweep */
     routerd_record discarded;      /* what is posted while there is no core */
     struct read_buffer *buffer, *buffers;  /* for the next read of a socket (session.h), and for later ones */
     uint32_t buffer_count;         /* of the latter */

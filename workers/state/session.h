@@ -7,6 +7,7 @@
 
 struct delivery;
 struct io_layer;
+struct link_share;
 struct worker_link;
 typedef struct long_state long_state;
 typedef struct link_name link_name;
@@ -58,6 +59,9 @@ typedef struct worker_session {
     struct delivery *queue_first, *queue_last; /* deliveries whose octets wait for the peer's window */
     size_t queued;                 /* octets of them */
     bool wide;                     /* it has its connection's wide window */
+    struct link_share *owner;      /* the client for which it was begun; NULL: none that has links */
+    struct worker_session *owned_next, *owned_previous;    /* of that client's */
+    uint32_t seams;                /* places on its list of links where those of another client begin; 0: of one */
 } worker_session;
 
 /* What sessions that we begin are for, by their numbers (record.h). */
@@ -180,6 +184,8 @@ typedef struct lane_connection {
     uint32_t max_frame;            /* octets of our largest frame */
     lane_coming coming;
     size_t held, held_most;        /* octets that came and wait; with more than that it is not read */
+    struct worker_link *holding_first, *holding_last;  /* links for clients with some, the longest unmoved first */
+    int64_t relieve_at;            /* when slow ones among these are looked for; 0: nobody waits for them */
     bool wide;                     /* one of its sessions has the wide window */
     uint64_t turn, spent;          /* the pump's turn that its control frames came in last, and their nanoseconds */
     struct lane_connection *behind_next, *behind_previous;  /* of those that are behind */

@@ -389,6 +389,7 @@ int main(int argc, char **argv)
     receiver_goes(10 * n, VANISHES, "most_deliveries_ended_without_a_word_in_a_turn");
     dialled(n);
     named(n);
+    held(n);
     route_workers(n);
     ockam_nodes(n);
     CHECK(!world.p.conns.used && !world.p.links.used && !world.p.ins.used && !world.p.outs.used, "something is left");

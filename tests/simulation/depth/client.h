@@ -7,6 +7,7 @@
 
 enum { OUTSTANDING = 320, SENDERS_KNOWN = 64, LATELY = 1024, FRAME_ROOM = 5000, LARGEST_GRANT = 20 };
 
+enum taker { NO_TAKER, IDLE_TAKER, SLOW_TAKER };
 enum peer_state { DETACHED, ASKED, ATTACHED, LEAVING };
 
 typedef struct {                       /* a link, as a client knows it */
@@ -14,6 +15,7 @@ typedef struct {                       /* a link, as a client knows it */
     bool receives, heard, sends_settled;
     uint8_t address, sender_mode;      /* of a sender: ANONYMOUS; snd-settle-mode */
     bool second;                       /* rcv-settle-mode second: it waits for its sender to settle */
+    bool fed;                          /* a taker's: it has all the credit that it gets (takers.h) */
     uint32_t name, there;              /* a number of each link; the router's handle */
     lane_link lane;
     uint32_t number, at, id;           /* the message on its way (0: none), octets of it */
@@ -33,6 +35,8 @@ typedef struct {
     bool connected, headed, begun, closing;
     uint8_t router;                    /* it is a neighbour; 0: a client */
     bool broker;                       /* it is behind the link route: the router attaches, in a session of its own */
+    enum taker taker;
+    uint64_t deaf_until, deaths;       /* it hears nothing until then; deaths until it began that */
     int wire;
     uint16_t channel;                  /* the router's */
     uint32_t max_frame, unparsed;
@@ -46,6 +50,7 @@ typedef struct {
 
 static client clients[CLIENTS];
 static uint32_t names, brokers;        /* brokers: one in so many clients is one; 0: none */
+static bool takers;                    /* a broker feeds receivers who take little (takers.h) */
 static prelude preludes[NEXT][NEIGHBOURS_LINKS];   /* of what neighbours send or get */
 
 #include "tests/simulation/depth/client_says.h"
@@ -152,12 +157,26 @@ static void attach_heard(client *k, const lane_frame *f)
     if (l->state == ASKED) l->state = ATTACHED;
 }
 
+/* The router has given up a link of a link route because its receiver takes nothing: that is the idle one, or gone. */
+static void slow_heard(const peer_link *l)
+{
+    total.idle++;
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        for (uint32_t j = 0; j < clients[i].places && clients[i].connected && !clients[i].broker; j++)
+            HOLDS(clients[i].links[j].name != l->name || clients[i].links[j].state == DETACHED
+                  || clients[i].taker == IDLE_TAKER, "client %u, who takes something, loses link %u", i, j);
+}
+
 static void detach_heard(client *k, const lane_frame *f)
 {
+    static const char taken[] = "takes nothing";
+    lane_ending e;
     uint32_t there;
     HOLDS(!lane_detach_read(f, &there), "a DETACH makes no sense");
     peer_link *l = heard_link(k, there);
     HOLDS(l, "a DETACH of no link");
+    HOLDS(!lane_ending_read(f, &e), "a DETACH makes no sense");
+    if (e.description.at && memmem(e.description.at, e.description.size, taken, sizeof taken - 1)) slow_heard(l);
     uint32_t handle = (uint32_t) (l - k->links);
     if (l->state != LEAVING) {
         HOLDS(l->address == UNAVAILABLE || l->address == ROUTED, "the router detaches link %u", handle);

@@ -162,7 +162,9 @@ static bool client_connects(client *k)
     if (!worker_connect(worker, wire)) { wires[wire].used = false; return false; }
     *k = (client) { .connected = true, .wire = wire, .places = CLIENT_LINKS,
                     .router = (uint8_t) (number < network.neighbours ? number + 1 : 0) };
-    k->broker = !k->router && brokers && one_in(brokers);
+    const uint32_t place = number - network.neighbours;
+    k->broker = !k->router && brokers && (takers ? !place : one_in(brokers));
+    k->taker = takers && !k->router && place <= SLOW_TAKER ? (enum taker) place : NO_TAKER;
     if (k->broker) k->places = 1;
     say_open(k);
     total.connections++;
@@ -224,10 +226,15 @@ static bool client_obliges(client *k)
     return client_due(k) || receiver_answers(k) || sender_settles(k, false) || did;
 }
 
+#include "tests/simulation/depth/takers.h"
+
 bool client_step(uint32_t number)
 {
     client *k = &clients[number];
+    bool done;
     if (!k->connected) return one_in(4) && client_connects(k);
+    if (k->taker && taker_step(k, &done)) return done;
+    if (takers && k->broker && !obliging && !leaving && broker_feeds(k)) return true;
     if (leaving && may_say(k) && client_ends(k)) return true;
     if (obliging || leaving) return client_obliges(k);
     if (one_in(3) && client_hears(k)) return true;
@@ -261,13 +268,15 @@ bool client_step(uint32_t number)
     return l->receives ? receiver_grants(k, l) : sender_sends(k, l);
 }
 
-void people_begin(void)
+void people_begin(bool feeds)
 {
+    takers = feeds;
     memset(clients, 0, sizeof clients);
     ledger.count = ledger.calm = ledger.moved = ledger.rested = 0;
     names = 0;
     brokers = one_in(2) ? 2 + below(3) : 0;
     obliging = leaving = false;
+    if (takers) brokers = 1;
     quarrels = !one_in(4);
     for (uint32_t i = 0; i < sizeof ledger.pattern; i++) ledger.pattern[i] = (uint8_t) (i * 2654435761u >> 24);
 }

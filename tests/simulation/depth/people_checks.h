@@ -7,6 +7,7 @@ bool people_wait(void)
     for (uint32_t i = 0; i < CLIENTS; i++) {
         const client *k = &clients[i];
         if (!k->connected) continue;
+        if (virtual_now < k->deaf_until) return true;
         if ((!k->begun && !k->broker) || !k->headed || k->closing || k->sent_count || k->got_count) return true;
         for (uint32_t j = 0; j < k->places; j++) {
             const peer_link *l = &k->links[j];

@@ -207,7 +207,7 @@ uint32_t worker_links(uint32_t worker);
 
 /* ---- clients and the ledger ---- */
 
-void people_begin(void);
+void people_begin(bool feeds);         /* feeds: receivers of a link route who take little */
 void people_end(void);
 bool client_step(uint32_t client);     /* false: it had nothing to do */
 void people_oblige(bool on);           /* from now on they finish what they have begun, and begin nothing */
@@ -220,7 +220,7 @@ bool people_wait(void);                /* somebody waits for the router */
 
 typedef struct {
     uint64_t messages, presettled, streams, settled, accepted, received, links, connections, worker_deaths, core_deaths,
-        supervisor_deaths, vanished, lives, steps, to_routers, from_routers;
+        supervisor_deaths, vanished, lives, steps, to_routers, from_routers, idle;
 } totals;
 extern totals total;
 

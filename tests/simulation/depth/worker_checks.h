@@ -37,7 +37,8 @@ void worker_rests(uint32_t w, bool empty)
         const block_use *use = &c->use;
         HOLDS(!use->kept[0] && !use->kept[1] && !use->streams, "connection %u of worker %u keeps %u and %u blocks",
               i, w, use->kept[0], use->kept[1]);
-        HOLDS(!c->lane->held && !c->lane->behind, "frames of connection %u of worker %u wait", i, w);
+        HOLDS(!c->lane->held && !c->lane->holding_first && !c->lane->behind,
+              "frames of connection %u of worker %u wait", i, w);
     }
     if (!empty) return;
     HOLDS(!p->conns.used && !p->links.used, "worker %u has %u connections and %u links", w, p->conns.used,

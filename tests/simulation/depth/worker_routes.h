@@ -15,18 +15,19 @@ static void link_terms(pn_link_t *engine, const told *t)
 static void far_link_opens(pump *p, const told *t)
 {
     worker_connection *c = (worker_connection *) pool_find2(&p->conns, t->connection, t->connection_generation);
-    const uint32_t session = ROUTED_SESSIONS + 1 + t->session;
+    const uint32_t client = 1 + t->session, session = ROUTED_SESSIONS + client;
     if (c && dial_taken(c, t->name, t->outgoing)) {
         HOLDS(workers[p->index].opening_count < OPENINGS, "too many links wait for their names");
         workers[p->index].openings[workers[p->index].opening_count++] = *t;
         return;
     }
-    worker_link *k = c ? dial_link(p, c, session, t->name, t->outgoing) : NULL;
+    worker_link *k = c ? dial_link(p, c, session, client, t->name, t->outgoing) : NULL;
     if (!k) {
         worker_says(p, C_LINK_REFUSED, &(told) { .request = t->request });
         return;
     }
     k->known = k->routed = true;
+    share_take(k, client, false, 0);
     k->asked = t->request;
     link_terms(k->engine, t);
     dial_attach(p, k);

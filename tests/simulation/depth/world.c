@@ -14,6 +14,7 @@
 #include "shm/memory/layout.h"
 #include "tests/simulation/depth/simulation.h"
 #include "tests/simulation/depth/network.h"
+#include "tests/simulation/depth/totals.h"
 
 enum {
     ARENA_MOST = 4 << 20, CORE_ARENA = 128 << 10,
@@ -28,7 +29,6 @@ enum {
 
 uint64_t chance_state;
 segments shared;
-totals total;
 
 static uint64_t life_seed, life_steps, generations;
 static struct {
@@ -37,6 +37,7 @@ static struct {
     bool orphaned;                     /* there is no core, and memory must be made anew before the next one */
     uint32_t deaths;                   /* one in so many steps; 0: nobody dies */
     bool workers_die, core_dies, all_die;
+    bool takers;                       /* a broker feeds receivers who take little */
     uint32_t stride, clients;
     size_t arena;
 } life;
@@ -318,6 +319,15 @@ static void life_terms(void)
     life.arena = kind == 2 ? (size_t) (192 << 10) << below(3) : ARENA_MOST;
 }
 
+/* Few blocks, a small window and whole messages; a broker, two who take little, and some who share its session. */
+static void takers_terms(void)
+{
+    listener_terms.window = 4u << below(4);
+    listener_terms.whole = true;
+    life.arena = 384 << 10;
+    life.clients = CLIENTS;
+}
+
 static void life_begin(uint64_t seed)
 {
     static const uint32_t deaths[] = { 0, 0, 300, 1500, 5000, 12000 }, strides[] = { 1, 2, 8, 40, 200 };
@@ -333,12 +343,14 @@ static void life_begin(uint64_t seed)
     life.core_dies = !life.workers_die || one_in(2);
     life.all_die = one_in(4);
     life.stride = strides[below(5)];
+    life.takers = seed % 8 == 5;
     life.clients = 2 + below(CLIENTS - 1);
     network_begin(seed);
     if (life.clients <= network.neighbours) life.clients = network.neighbours + 1;
     life_terms();
+    if (life.takers) takers_terms();
     memory_begin();
-    people_begin();
+    people_begin(life.takers);
     memset(life.noticed, 1, sizeof life.noticed);
     for (int i = 0; i < PROCESSES; i++) processes[i].heap_most = processes[i].heap_live;
 }
@@ -399,20 +411,6 @@ int main(int argc, char **argv)
         live(seed + i);
     }
     const double took = (double) (now.tv_sec - began.tv_sec) + (double) (now.tv_nsec - began.tv_nsec) / 1e9;
-    printf("seeds %llu to %llu: %llu steps in %llu lives, %.1f s of CPU, %.2f million steps a minute\n",
-           (unsigned long long) seed, (unsigned long long) (seed + total.lives - 1), (unsigned long long) total.steps,
-           (unsigned long long) total.lives, took, took > 0 ? (double) total.steps / took * 60 / 1e6 : 0.0);
-    printf("messages %llu (presettled %llu, in parts %llu), settled %llu, accepted %llu, received %llu\n",
-           (unsigned long long) total.messages, (unsigned long long) total.presettled, (unsigned long long)
-                 total.streams,
-           (unsigned long long) total.settled, (unsigned long long) total.accepted, (unsigned long long)
-                 total.received);
-    printf("connections %llu (vanished %llu), links %llu, deaths of workers %llu, of cores %llu, of supervisors %llu\n",
-           (unsigned long long) total.connections, (unsigned long long) total.vanished, (unsigned long long)
-                 total.links,
-           (unsigned long long) total.worker_deaths, (unsigned long long) total.core_deaths,
-           (unsigned long long) total.supervisor_deaths);
-    printf("messages to routers %llu, from routers %llu\n", (unsigned long long) total.to_routers,
-           (unsigned long long) total.from_routers);
+    totals_tell(seed, took);
     return 0;
 }

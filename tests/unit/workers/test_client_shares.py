@@ -3,17 +3,18 @@
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
 from proton import Described, uint, ulong, ushort
 
 from bench import contract as n
-from shm.contract.payloads import Attach, ConnectionOpened, OpenLink, Termini, Terminus
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, OpenLink, Termini, Terminus
 from shm.native import ROUTED_SESSIONS
 from tests.support.beds.dialled import dialled
 from tests.support.beds.door import Client
-from tests.support.clients.wire import ATTACH, BEGIN, FLOW, SOURCE, TARGET, TRANSFER, begin, described, frame
+from tests.support.clients.wire import ATTACH, BEGIN, DETACH, FLOW, SOURCE, TARGET, TRANSFER, begin, described, frame
 
 HOG, OTHER = 1, 2  # clients
 ENOUGH = 2000  # messages
@@ -43,9 +44,9 @@ class Broker:
 
         setattr(self.stand, "_hear", deliver)  # noqa: B010 - the test listens, too
 
-    def receive(self, request: int, client: int, session: int = 0) -> int:
+    def receive(self, request: int, client: int, session: int = 0, credit: int = ENOUGH, **source: Any) -> int:
         """Attach a client's receiver in a session of that number; return its handle, which is that of the request."""
-        termini = Termini(Terminus(1, "q"), Terminus(1))
+        termini = Termini(Terminus(1, "q", **source), Terminus(1))
         link = OpenLink(*self.name, request, f"l{request}", outgoing=False, termini=termini, client=client)
         self.stand.tell(n.C_OPEN_LINK, msgspec.structs.replace(link, session=ROUTED_SESSIONS + session))
         channel = session
@@ -58,8 +59,9 @@ class Broker:
         said = described(ATTACH, f"l{request}", uint(request), False, None, None, *ENDS, None, None, uint(0))
         self.client.write(frame(channel, said))
         (there,) = self.stand.hear(Attach)
-        self.stand.work.push(n.pack(type=n.W_FLOW, link=there.link, link_gen=there.generation, credit=ENOUGH))
-        self.client.all_until(FLOW)
+        if credit:
+            self.stand.work.push(n.pack(type=n.W_FLOW, link=there.link, link_gen=there.generation, credit=credit))
+            self.client.all_until(FLOW)
         self.links[request] = there
         self.handles[request] = channel
         return request
@@ -116,3 +118,15 @@ def test_a_client_who_settles_nothing_holds_up_no_other_clients_messages(broker:
     assert sum(broker.came.values()) < 12 * len(hogs)
     broker.send(other, 3, message)
     assert broker.arrived(other) == 3
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_a_link_that_ends_for_the_brokers_violation_keeps_a_terminus_that_lasts(broker: Broker, seconds: int) -> None:
+    """The broker sends without credit; the core hears why the link has gone."""
+    broker.send(broker.receive(1, OTHER, credit=0, timeout=seconds))
+    *_, (_, detach) = broker.client.all_until(DETACH)
+    assert bool(detach[1]) == (not seconds)
+    (gone,) = broker.stand.hear(Detach)
+    assert gone.lost
+    assert gone.error is not None
+    assert gone.error.condition == "amqp:link:transfer-limit-exceeded"

@@ -170,6 +170,64 @@ def test_link_routes_leave_channels_to_the_router_and_to_the_peer() -> None:
         broker.frames(BEGIN)
 
 
+def test_a_client_leaves_as_many_channels_to_others_as_it_has_sessions() -> None:
+    """Its further links share its own sessions in turn, and no other client's."""
+    with dialled("clients-channels", None, None, ushort(7)) as broker:
+        ask = asker(broker)
+        for session in range(12):
+            ask(1 + session, ROUTED + session, client=1)
+        broker.frames(*[BEGIN] * 3, *[ATTACH] * 3)
+        broker.write(b"".join(begun(channel, channel) for channel in range(3)))
+        assert {attach[1] for attach in broker.frames(*[ATTACH] * 9)} == {1, 2, 3}
+        ask(20, ROUTED + 20, client=2)
+        broker.frames(BEGIN, ATTACH)
+        broker.write(begun(3, 3))
+        ask(21, ROUTED + 21, client=2)
+        broker.frames(BEGIN, ATTACH)
+
+
+def test_a_client_with_as_many_sessions_as_it_may_have_uses_all_of_their_handles() -> None:
+    """Beyond these its links are refused, although the broker takes another session."""
+    with dialled("clients-handles", None, None, ushort(7)) as broker:
+        ask = asker(broker)
+        for session in range(3):
+            ask(1 + session, ROUTED + session, client=1)
+            broker.frames(BEGIN, ATTACH)
+            broker.write(begun(session, session, handle_most=2 * (2 - session)))
+        for request in range(4, 10):
+            ask(request, ROUTED + request, client=1)
+            broker.frames(ATTACH)
+        ask(10, ROUTED + 10, client=1)
+        (why,) = refused(broker, 10)
+        assert "handle-max" in why
+        ask(11, ROUTED + 11, client=2)
+        broker.frames(BEGIN, ATTACH)
+
+
+def test_a_late_end_is_no_session_of_the_clients_next_life() -> None:
+    """Its links go, and so do its sessions: 16 are kept, and the broker answers the ENDs of the others later."""
+    with dialled("late-ends", None, None, ushort(63)) as broker:
+        ask = asker(broker)
+        for channel in range(24):  # as many as the client leaves to others
+            ask(1 + channel, ROUTED + channel, client=1)
+            broker.frames(BEGIN, ATTACH)
+            broker.write(begun(channel, channel) + attached(f"l{1 + channel}", 0, channel))
+            broker.stand.hear(Attach)
+        for channel in range(24):
+            broker.write(frame(channel, described(DETACH, uint(0), True)))
+        said = [broker.all_until(DETACH) for _ in range(24)]
+        ended = sum(code == END for some in said for code, _ in some)
+        ended += len(broker.frames(*[END] * (8 - ended)))
+        again = 100
+        for session in range(24):
+            ask(again + session, ROUTED + again + session, client=1)
+        broker.frames(*[BEGIN] * 8, *[ATTACH] * 24)
+        for channel in range(16, 24):
+            broker.write(frame(channel, described(END)))
+        ask(200, ROUTED + 200, client=1)
+        broker.frames(ATTACH)
+
+
 def test_a_peer_without_a_handle_for_our_answer_loses_its_session() -> None:
     with door("answer-handle") as client:
         client.write(frame(0, described(BEGIN, None, uint(0), uint(9), uint(9), uint(0))) + begin(1))
