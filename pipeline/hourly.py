@@ -24,7 +24,7 @@ from pipeline.flow_log.survey import Survey
 from pipeline.output.generations import Generation, records_known
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import MANIFEST, Rollups
-from pipeline.record_sets import Records, covers, missing
+from pipeline.record_sets import Records, Seen, covers
 from pipeline.session import uncompiled
 from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, paths, traffic
 from pipeline.tables.adding import ADDED
@@ -71,8 +71,9 @@ class Hourly:
 
     ``hours`` are those of the ``log``, and ``known`` is what the next run need not read of it. ``places`` says by path
     where a file is to be read instead. ``lasting`` are records of hours whose rollups contain what the log has no
-    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. ``others`` are the records of
-    other days. With ``once`` Spark reads each file once, and keeps the records until all rollups are made.
+    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. ``seen`` are all records that
+    are known, also of other days; without it, those of all hours. With ``once`` Spark reads each file once, and keeps
+    the records until all rollups are made.
     """
 
     spark: SparkSession
@@ -85,7 +86,7 @@ class Hourly:
     wanted: list[str]
     lasting: Mapping[str, Records] = field(default_factory=dict)
     rollups: Collection[str] = field(default_factory=list)
-    others: Records = field(default_factory=list)
+    seen: Seen | None = None
     once: bool = False
     computed: set[str] = field(default_factory=set)
     _schemas: dict[str, StructType] = field(default_factory=dict, init=False)  # of rollups, which Spark need not read
@@ -109,11 +110,11 @@ class Hourly:
     @classmethod
     def of_day(
         cls, spark: SparkSession, log: Survey, made: Generation, places: Mapping[str, str],
-        hours: Mapping[str, Hour], known: Any, *, wanted: Collection[str], others: Records,
+        hours: Mapping[str, Hour], known: Any, *, wanted: Collection[str], seen: Seen,
     ) -> "Hourly":  # fmt: skip
         """Return those of a day of a log, its ``hours``: what former runs had of it and the log has no longer, too.
 
-        ``wanted`` are rollups; new records are not added to the others, which go. ``others`` are the records of other
+        ``wanted`` are rollups; new records are not added to the others, which go. ``seen`` are the records of all
         days. Raises ``UnusableError`` if rollups
         are gone, and the log has no longer all of their records.
         """
@@ -133,7 +134,7 @@ class Hourly:
                     "another version of routerd, and the log has no longer all of its records: move this directory "
                     "away to compute from what the log has, or give another --output"
                 )
-        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, others, once=True)
+        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, seen, once=True)
 
     def lacking(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return which of these rollups hours lack, and which hours."""
@@ -235,7 +236,10 @@ class Hourly:
         def of(hours: Iterable[str]) -> Records:
             return [one for hour in hours for one in self.kept.hours[hour].records]
 
-        return missing(of(self.wanted), [*self.others, *of(self.kept.hours.keys() - set(self.wanted))])
+        if self.seen is None:
+            self.seen = Seen()
+            self.seen.add(of(self.kept.hours))
+        return self.seen.missing(of(self.wanted))
 
     def dropped(self) -> int:
         """Return how many records had no room in these hours, as their routers report."""

@@ -1,8 +1,8 @@
 """Sets of records, by their numbers: what an hour of the log has, and whether that is more than before."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from operator import attrgetter
 from typing import Final
 
@@ -10,7 +10,8 @@ from shm.contract.flow_log.numbers import Range, joined
 
 RANGES: Final = 1 << 16  # kept of a worker
 
-Numbered = tuple[str, str, int, int, int, int]  # router, boot, worker, and a range: first, last, how many are there
+Writer = tuple[str, str, int]  # router, boot, worker
+Numbered = tuple[str, str, int, int, int, int]  # a writer, and a range: first, last, how many are there
 Records = list[Numbered]
 
 
@@ -34,25 +35,42 @@ def _inside(one: Range, ranges: list[Range]) -> bool:
     return there.last >= one.last and (there.whole or there == one)
 
 
-def missing(records: Iterable[Numbered], others: Iterable[Numbered] = ()) -> int:
-    """Return how many numbers of each writer are missing up to its last one, among ``records`` and ``others``.
+class Seen:
+    """Numbers that were seen, of each writer in as few ranges as possible: only gaps cost anything."""
 
-    They begin after the last one of ``others`` before its first one, or with its first one.
-    """
-    mine = _by_writer(records)
-    rest = _by_writer(one for one in others if one[:3] in mine)
-    return sum(
-        _lacking(joined(ranges, RANGES), joined(rest.get(writer, []), RANGES)) for writer, ranges in mine.items()
-    )
+    def __init__(self) -> None:
+        self._ranges: dict[Writer, list[Range]] = {}
 
+    def add(self, records: Iterable[Numbered]) -> None:
+        """Add numbers; those that are there already may be among them."""
+        for writer, ranges in _by_writer(records).items():
+            self._ranges[writer] = joined([*self._ranges.get(writer, []), *ranges], RANGES)
 
-def _lacking(ranges: list[Range], others: list[Range]) -> int:
-    """Return how many numbers are missing of one writer, of whom both are in order."""
-    first, last = ranges[0].first, ranges[-1].last
-    before = bisect_left(others, first, key=attrgetter("first"))
-    start = min(first, others[before - 1].last + 1) if before else first
-    there = (_within(one, start, last) for one in joined([*ranges, *others], RANGES))
-    return max(0, last - start + 1 - sum(there))
+    def keep(self, writers: Collection[Writer]) -> None:
+        """Forget all other writers."""
+        self._ranges = {writer: ranges for writer, ranges in self._ranges.items() if writer in writers}
+
+    def missing(self, records: Iterable[Numbered]) -> int:
+        """Return how many numbers of each writer are missing up to the last one of ``records``.
+
+        They begin after the last one seen before the first one of ``records``, or with the first one.
+        """
+        ends: dict[Writer, tuple[int, int]] = {}
+        for router, boot, worker, first, last, _ in records:
+            before = ends.get(writer := (router, boot, worker), (first, last))
+            ends[writer] = min(before[0], first), max(before[1], last)
+        return sum(self._lacking(self._ranges.get(writer, []), *both) for writer, both in ends.items())
+
+    @staticmethod
+    def _lacking(ranges: list[Range], first: int, last: int) -> int:
+        """Return how many numbers are missing of one writer, whose ranges are in order."""
+        at = max(0, bisect_right(ranges, first, key=attrgetter("first")) - 1)
+        end = bisect_right(ranges, last, key=attrgetter("first"))
+        start = first
+        if at and ranges[at].first == first:
+            start = min(first, ranges[at - 1].last + 1)
+        there = sum(_within(one, start, last) for one in ranges[at:end])
+        return max(0, last - start + 1 - there)
 
 
 def _within(one: Range, first: int, last: int) -> int:
@@ -60,8 +78,8 @@ def _within(one: Range, first: int, last: int) -> int:
     return max(0, min(one.there, min(one.last, last) - max(one.first, first) + 1))
 
 
-def _by_writer(records: Iterable[Numbered]) -> dict[tuple[str, str, int], list[Range]]:
-    found: dict[tuple[str, str, int], list[Range]] = defaultdict(list)
+def _by_writer(records: Iterable[Numbered]) -> dict[Writer, list[Range]]:
+    found: dict[Writer, list[Range]] = defaultdict(list)
     for router, boot, worker, *numbered in records:
         found[router, boot, worker].append(Range(*numbered))
     return found

@@ -64,6 +64,9 @@ ALONE: Final = {
     "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.sql.files.openCostInBytes": "256k",  # a task for each few files costs more than to open them
+    # Plans are told to the page that is not there, each anew after each of its stages.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "1000",
 }
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Each job has its own code, which runs for seconds: the second compiler saves less time than it takes, except for what
@@ -75,6 +78,8 @@ JAVA: Final = (
 # With few records nothing runs so often.
 BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 FEW: Final = 300_000  # records
+# Two tasks have done with these before Spark has planned anew after each stage.
+OF_FEW: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 
 
 # Spark makes code of each query, and Java compiles it: that takes longer than few rows take without.
@@ -233,7 +238,7 @@ def _build(
     check_settings(options)
     settings = dict(RULES)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    sharing = None
+    sharing, brief = None, records is not None and records <= FEW
     if not submitted:
         java = check_java()
         settings["spark.master"] = master or LOCAL
@@ -244,12 +249,11 @@ def _build(
         )
         if JAVA_OPTIONS not in options:  # two choices of a collector contradict each other
             sharing = Sharing(archive(java, Path(_find_spark_home())), records is not None)
-            chosen = JAVA if records is None or records > FEW else BRIEF
-            options = {**options, JAVA_OPTIONS: f"{chosen} {sharing.options}"}
+            options = {**options, JAVA_OPTIONS: f"{BRIEF if brief else JAVA} {sharing.options}"}
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3
-            settings |= ALONE
+            settings |= {**ALONE, **(OF_FEW if brief else {})}
             settings["spark.local.dir"] = str(aside)
             settings["spark.sql.warehouse.dir"] = str(aside / "warehouse")
     extra = options.get(JAVA_OPTIONS, "")

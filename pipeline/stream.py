@@ -7,7 +7,7 @@ So every day is as a run over it would be, and a stream that is killed does the 
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -29,7 +29,7 @@ from pipeline.output.columns import VERSION as SCHEMA
 from pipeline.output.directory import DAY, Output, claimed
 from pipeline.output.generations import Generation, begun, pointed
 from pipeline.output.rollups import Rollups
-from pipeline.record_sets import Records, covers
+from pipeline.record_sets import Records, Seen, covers
 from pipeline.stopping import ending
 from pipeline.watermark import Watermarks, moment
 
@@ -96,6 +96,7 @@ class Stream:
         self._left = True  # the last batch did not come to its end
         self._known: dict[str, Any] = {}
         self._have: dict[str, dict[str, Records]] = {}  # what results are made of, by day and hour
+        self._seen = Seen()  # of these, and of the log as the last batch found it
         days.sweep(output)
         for day in days.days(output):
             place = Output(days.of(output, day))
@@ -112,6 +113,10 @@ class Stream:
         found = survey(self._source, self._memory)
         if not self._memory.changed and not self._left:
             return False
+        if self._left:  # what such a batch saw may be in no results
+            self._seen = Seen()
+            for hours in self._have.values():
+                self._seen.add(one for records in hours.values() for one in records)
         self._left = True
         self._once(str(one) for one in found.skipped)
         closed = self._marks.complete_until()
@@ -122,21 +127,29 @@ class Stream:
             by_day[text(number)[:10]][text(number)] = hour
         first = self._first(by_day)
         done = []
-        for day in sorted(by_day):
+        new = {day: self._new(day, by_day[day]) for day in sorted(by_day)}
+        for records in new.values():
+            self._seen.add(one for hour in records.values() for one in hour)
+        for day, fresh in new.items():
             had = self._have.get(day, {})
-            fresh = {name for name, hour in by_day[day].items() if not covers(had.get(name, []), hour.numbers)}
             if day < first:
                 said = f"records of days before {first} are left out: --keep is {self._pace.keep}"
                 self._once([said] if fresh else [])
             elif fresh:
-                self._make(day, by_day, fresh, found)
-                done.append(_Done(day, fresh, had, self._have[day], closed))
+                self._make(day, by_day[day], fresh.keys(), found)
+                done.append(_Done(day, set(fresh), had, self._have[day], closed))
         self._remove_before(first)
         self._left = False
         if done:
             self._number += 1
             self._report(done, time.monotonic() - began)
         return bool(done)
+
+    def _new(self, day: str, hours: Mapping[str, Hour]) -> dict[str, Records]:
+        """Return the records of the hours of a day of which the results do not have all."""
+        had = self._have.get(day, {})
+        now = {name: hour.numbers for name, hour in hours.items()}
+        return {name: records for name, records in now.items() if not covers(had.get(name, []), records)}
 
     def _once(self, lines: Iterable[str]) -> None:
         """Tell what was not told before."""
@@ -150,9 +163,8 @@ class Stream:
         newest = max({*by_day, *self._have}, default="")
         return days.first_kept(newest, datetime.now(UTC).date(), self._pace.keep) if newest else ""
 
-    def _make(self, day: str, by_day: Mapping[str, Mapping[str, Hour]], fresh: set[str], found: Survey) -> None:
-        """Make the results of a day, whose hours ``fresh`` have new records; ``by_day`` is what the log has."""
-        hours = by_day[day]
+    def _make(self, day: str, hours: Mapping[str, Hour], fresh: Collection[str], found: Survey) -> None:
+        """Make the results of a day, whose hours ``fresh`` have new records; ``hours`` is what the log has of it."""
         part = _of_day(found, day, hours)
         here = {file.path for file in (*part.clean, *part.tangled)}
         known = {path: one for path, one in self._known.items() if path in here}
@@ -166,18 +178,12 @@ class Stream:
                 with begun(place) as made, ending(self._spark):
                     made_of = Hourly.of_day(
                         self._spark, part, made, places, hours, known,
-                        wanted=batch.rollups_of(self._recipes), others=self._others(day, by_day),
+                        wanted=batch.rollups_of(self._recipes), seen=self._seen,
                     )  # fmt: skip
                     batch.make(made_of, self._recipes, lambda _: None, said, lambda name: self._earlier(name, day))
             except Exception as error:
                 raise kept.failed(reads, error) from error
         self._have[day] = {hour: one.records for hour, one in made_of.kept.hours.items()}
-
-    def _others(self, day: str, by_day: Mapping[str, Mapping[str, Hour]]) -> Records:
-        """Return the records of other days, which the log has, or the results."""
-        now = (one.records for other, hours in by_day.items() if other != day for one in hours.values())
-        had = (records for other, hours in self._have.items() if other != day for records in hours.values())
-        return list({one for records in (*now, *had) for one in records})
 
     def _earlier(self, name: str, day: str) -> DataFrame | None:
         """Return a table of the days before a day, but for those that another version of routerd made."""
@@ -193,10 +199,14 @@ class Stream:
         return self._spark.read.schema(schema).parquet(*map(literal, found)) if found else None
 
     def _remove_before(self, first: str) -> None:
-        for day in [one for one in days.days(self._output) if one < first]:
+        going = [one for one in days.days(self._output) if one < first]
+        for day in going:
             if not days.remove(self._output, day):
                 self._once([f"{days.of(self._output, day)}: what routerd did not make stays"])
             self._have.pop(day, None)
+        if going:
+            kept = (records for hours in self._have.values() for records in hours.values())
+            self._seen.keep({one[:3] for records in kept for one in records})
 
     def _report(self, done: list["_Done"], took_s: float) -> None:
         of = ", ".join(f"{one.day} ({len(one.fresh)} of {len(one.now)} hours)" for one in done)

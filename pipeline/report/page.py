@@ -139,8 +139,14 @@ def milliseconds(nanoseconds: float | None) -> Figure | None:
     return None if nanoseconds is None else Figure(f"{nanoseconds / 1e6:,.3f}")
 
 
+def between(nanoseconds: float | None) -> Figure | None:
+    """Return the time between two routers: less than none is what their clocks make of it."""
+    return None if nanoseconds is None else milliseconds(max(0, nanoseconds))
+
+
 def duration(nanoseconds: float) -> str:
     """Return a duration in the unit that leaves up to three digits before the point, for sentences."""
+    nanoseconds = max(0, nanoseconds)
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size * 0.9995:
             return f"{nanoseconds / size:.3g} {unit}" if nanoseconds < size * 1000 else f"{nanoseconds / size:,.0f} s"

@@ -1,17 +1,18 @@
 """The chapters of a report that are mostly tables."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from pipeline.report.findings import Findings
-from pipeline.report.page import Cell, Figure, days, figures, milliseconds, octets, said, share, table
+from pipeline.report.page import Cell, Figure, between, days, figures, milliseconds, octets, said, share, table
 from pipeline.report.tables import Row, Tables, named, shown
 
 FINDINGS: Final = 30
 LINKS: Final = 40
+NAMED: Final = 5  # of links whose clocks disagree
 WAYS: Final = 25
 TALKERS: Final = 10
 PROCESSES: Final = 24
@@ -78,13 +79,30 @@ def links(tables: Tables) -> str:
         "messages": "messages",
         "clock ahead, ms": _in(milliseconds, "clock_ns"),
         "followed": "transit_n",
-        "p50, ms": _in(milliseconds, "transit_p50"),
-        "p99, ms": _in(milliseconds, "transit_p99"),
+        "p50, ms": _in(between, "transit_p50"),
+        "p99, ms": _in(between, "transit_p99"),
     }
     busiest = {"messages": "descending", "router_id": "ascending", "onward": "ascending"}
     rows = tables.rows("hops", order=busiest, most=LINKS)
     rows.sort(key=lambda row: (row["router_id"], row["onward"] or ""))  # a name that is not known any more
-    return said(note) + _table(rows, columns, of(tables.count("hops"), LINKS, "Links", "busiest"))
+    return said(note) + _disagreeing(rows) + _table(rows, columns, of(tables.count("hops"), LINKS, "Links", "busiest"))
+
+
+def _disagreeing(rows: Iterable[Row]) -> str:
+    """Return what is wrong with the clocks of neighbours, or nothing."""
+    pairs = [
+        f"{row['router_id']} to {row['onward']}"
+        for row in rows
+        if min(row["transit_p50"] or 0, row["transit_p99"] or 0) < 0
+    ]
+    if not pairs:
+        return ""
+    more = f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
+    return said(
+        f"{', '.join(pairs[:NAMED])}{more}: messages came before they were sent, by the clocks of the two routers. "
+        "Nothing came back to compare the clocks by, or one was set meanwhile; such times are shown as 0. Check that "
+        "NTP or PTP keeps both clocks."
+    )
 
 
 def ways(tables: Tables) -> str:
@@ -96,8 +114,8 @@ def ways(tables: Tables) -> str:
         "what it is": lambda row: ", ".join(one for one in WHAT if row[one]),
         "return route": _returns,
         "followed": "took_n",
-        "p50, ms": _in(milliseconds, "took_p50"),
-        "p99, ms": _in(milliseconds, "took_p99"),
+        "p50, ms": _in(between, "took_p50"),
+        "p99, ms": _in(between, "took_p99"),
     }
     order = {"messages": "descending", "path": "ascending"}
     most = tables.read("ways", order=order, most=WAYS)

@@ -24,6 +24,7 @@ from shm.statistics.stats import COUNTERS
 LOGGER = logging.getLogger("ROUTER")
 
 KEEPING_SECONDS: Final = 60.0
+LOOKS: Final = 3  # at the clocks
 LAST_SECONDS: Final = 0.1  # after Exit, for records of the exiting core
 _LAZY: Final = 19  # niceness of the maintenance thread
 
@@ -76,8 +77,13 @@ def _utc() -> datetime:
 
 
 def _offset() -> int:
-    """Return the time of day at monotonic 0, in nanoseconds."""
-    return time.time_ns() - time.monotonic_ns()
+    """Return the time of day at monotonic 0, in nanoseconds.
+
+    Who is interrupted between two clocks takes the interruption for a part of the time: the quickest look counts.
+    """
+    looks = ((time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(LOOKS))
+    before, wall, after = min(looks, key=lambda look: look[2] - look[0])
+    return wall - (before + after) // 2
 
 
 class Keeping:

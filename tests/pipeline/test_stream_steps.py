@@ -17,6 +17,7 @@ from pipeline.flow_log import survey as surveying
 from pipeline.output import days, generations
 from pipeline.output.directory import STREAM, claimed
 from pipeline.output.generations import current, read
+from pipeline.record_sets import joined
 from pipeline.stream import Pace
 from pipeline.watermark import Watermarks
 from tests.support.pipeline.mortal import Killed, Mortal, disk
@@ -100,6 +101,53 @@ def test_a_message_over_midnight_is_not_lost(tmp_path: Path) -> None:
     put(log, "R1", 9, [midnight + timedelta(days=1)])
     batch(log, out)
     assert current(str(out / "date=2026-01-07")).summary()["lost"] == 2  # between two days
+
+
+def test_a_batch_looks_through_no_numbers_of_days_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It puts as many ranges together after a month as after two days, and knows what is missing since the last one."""
+    given: list[int] = []
+
+    def counted(ranges: Any, most: int) -> Any:
+        given.append(len(together := list(ranges)))
+        return joined(together, most)
+
+    put_together = {}
+    for kept in (2, 30):
+        log, out = tmp_path / f"log{kept}", tmp_path / f"out{kept}"
+        with streaming(log, out) as one:
+            put(log, "R1", 0, [START + timedelta(hours=passed) for passed in range(24 * kept)])
+            one.batch()
+            shutil.rmtree(log)
+            put(log, "R1", 24 * kept + 1, [START + timedelta(days=kept)])
+            given.clear()
+            with monkeypatch.context() as watched:
+                watched.setattr("pipeline.record_sets.joined", counted)
+                one.batch()
+            put_together[kept] = sum(given)
+        newest = f"{START + timedelta(days=kept):%F}"
+        assert current(str(out / f"date={newest}")).summary()["lost"] == 1
+    assert put_together[2] == put_together[30]
+
+
+def test_files_that_were_deleted_before_they_were_read_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their numbers were seen, and no result has their records."""
+    log, out, day = tmp_path / "log", tmp_path / "out", timedelta(days=1)
+    with streaming(log, out) as one:
+        put(log, "R1", 0, [START])
+        one.batch()
+        unread = put(log, "R1", 1, [START + day])
+        with monkeypatch.context() as dying:
+            dying.setattr("pipeline.stream.Held.take", lambda _, files: files)
+            with pytest.raises(PipelineError, match="was deleted before it was read"):
+                one.batch()
+        unread.unlink()
+        put(log, "R1", 2, [START + 2 * day])
+        one.batch()
+    assert current(str(out / f"date={START + 2 * day:%F}")).summary()["lost"] == 1
 
 
 def test_days_of_another_version_are_not_compared_with(tmp_path: Path) -> None:

@@ -219,6 +219,7 @@ PRIVATE inline bool framed_read(pump *p, worker_connection *c)
         if (errno != EAGAIN && errno != EINTR) framed_close(p, c, strerror(errno));
         return false;
     }
+    pump_look(p);
     if (n == 0) x->ended = true;
     else if (direct) framed_wrote(p, c, (uint32_t) n);
     else x->end += (uint32_t) n;

@@ -195,6 +195,7 @@ PRIVATE inline bool work_turn(pump *p)
     uint64_t until = 0;
     bool late = false;
     if (p->detached) return false;
+    if (ring_pending(&p->work)) pump_look(p);                   /* what the core passes on may have come in this turn */
     while (n < WORK_BATCH && !late && (r = ring_peek(&p->work))) {
         routerd_record copy = *r;                               /* shared memory is read once */
         ring_advance(&p->work);

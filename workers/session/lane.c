@@ -181,6 +181,7 @@ static ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t there
     const uint8_t *at = octets, *end = octets + there;
     uint32_t most = pn_transport_get_max_frame(l->transport);
     l->active = true;
+    pump_look(l->p);
     while (!l->closed_in) {
         size_t size = lane_frame_size(at, (size_t) (end - at), most ? most : UINT32_MAX);
         if (size == AMQP_WRONG) { fault_raise(l, NULL, NULL, LANE_FRAMING); break; }

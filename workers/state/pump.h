@@ -136,7 +136,7 @@ struct pump {
     uint8_t extracts;              /* the parts of the flow extract: a mask of enum extract_parts (flow_extract.c) */
     /* logged kinds of malformed messages, and the time of their next line */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];
-    uint64_t now_ns;
+    uint64_t now_ns;               /* when the turn began, its last read ended, or its work began */
     int64_t now_ms, next_sweep, accept_retry;
     int64_t accept_failed;         /* when it last found none; 0: never, or that is over and has been told */
     uint32_t accept_first;         /* the listener that is looked at first after a while without */
@@ -165,6 +165,10 @@ static inline uint64_t clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
 }
+
+/* Reads the clock after a read: what it brought may have been sent long after the turn began. With an earlier time a
+ * message would come to a router before it left the one before it. */
+static inline void pump_look(pump *p) { p->now_ns = clock_ns(); }
 
 /* A posted action, which the caller fills in before the next one. */
 __attribute__((always_inline)) static inline routerd_record *post_action(pump *p)

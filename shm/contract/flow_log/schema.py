@@ -14,6 +14,7 @@ of an unfinished file begins with a dot and ends in ``.tmp``. Readers skip names
 underscore. ``compact`` holds the rows of closed hours in fewer files with the same layout.
 """
 
+import hashlib
 import re
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -140,12 +141,25 @@ COMPACT: Final = "compact"
 ALL_WORKERS: Final = "all"
 """The WORKER part of the name of a file with the rows of every worker."""
 
+_FIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")  # readers pass over names that begin with _ or .
 _UNFIT = re.compile(r"[^A-Za-z0-9_.]")
 
 
+def _name(router: str) -> str:
+    """Return what stands for a router's id in names of files, and for no other id.
+
+    An id that cannot be a part of a name has `_` in place of other characters, and `~` and a digest of the id at its
+    end.
+    """
+    if _FIT.fullmatch(router):
+        return router
+    digest = hashlib.blake2b(router.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    return f"{_UNFIT.sub('_', router).lstrip('_.')}~{digest}"
+
+
 def file_name(router: str, boot: str, number: int, worker: str = ALL_WORKERS) -> str:
-    """Return the name of a file; `_` replaces characters of the router's id that a name cannot have."""
-    return f"{_UNFIT.sub('_', router)}-{worker}-{boot}-{number:06d}.parquet"
+    """Return the name of a file of a router."""
+    return f"{_name(router)}-{worker}-{boot}-{number:06d}.parquet"
 
 
 def folder(begun: datetime) -> str:
@@ -160,9 +174,9 @@ def manifest_name(router: str) -> str:
 
     ``files`` are names in `compact`, ``sources`` are the names in `raw` of the files whose rows they hold.
     """
-    return f"_manifest-{_UNFIT.sub('_', router)}.json"
+    return f"_manifest-{_name(router)}.json"
 
 
 def clock_name(router: str) -> str:
     """Return the name of the file, next to `raw` and `compact`, in which a recorder keeps how late it was."""
-    return f"_clock-{_UNFIT.sub('_', router)}.json"
+    return f"_clock-{_name(router)}.json"

@@ -17,7 +17,8 @@ NOON = datetime(2026, 1, 2, 12, 30, tzinfo=UTC)
 class Desk:
     """A recorder without a process, whose clocks the test sets."""
 
-    def __init__(self, tmp_path: Path, **more: Any) -> None:
+    def __init__(self, tmp_path: Path, router: str = "me", **more: Any) -> None:
+        self.router = router
         self.bed = Bed()
         self.bed.attach()
         self.wall, self.now, self.root = NOON, 0.0, tmp_path
@@ -25,7 +26,7 @@ class Desk:
         self.recorder = self.make()
 
     def make(self, room: int = 16) -> Recorder:
-        self.recorder = Recorder(self.bed.flow, self.bed.recorder, "me", lambda: self.wall, lambda: 10**18, room)
+        self.recorder = Recorder(self.bed.flow, self.bed.recorder, self.router, lambda: self.wall, lambda: 10**18, room)
         self.recorder.configure(self.setup, self.now)
         return self.recorder
 

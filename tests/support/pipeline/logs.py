@@ -14,14 +14,16 @@ from pipeline.flow_log.hours import hours_of
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
-from pipeline.record_sets import missing
+from pipeline.record_sets import Seen
 from shm.contract.flow_log.schema import VERSION
 
 
 def lost(directory: Path | str) -> int:
     """How many records are missing in a log, by their numbers."""
     hours, _ = hours_of(survey(str(directory)), {}, {})
-    return missing(one for hour in hours.values() for one in hour.records)
+    seen, records = Seen(), [one for hour in hours.values() for one in hour.records]
+    seen.add(records)
+    return seen.missing(records)
 
 
 class Written(NamedTuple):

@@ -1,6 +1,15 @@
 """Sets of records by their numbers."""
 
-from pipeline.record_sets import covers, missing, united
+from collections.abc import Iterable
+
+from pipeline.record_sets import Numbered, Records, Seen, covers, united
+
+
+def missing(records: Records, others: Iterable[Numbered] = ()) -> int:
+    """How many are missing among records, where others were seen, too."""
+    seen = Seen()
+    seen.add([*records, *others])
+    return seen.missing(records)
 
 
 def test_numbers_are_covered_as_sets() -> None:
@@ -30,3 +39,22 @@ def test_numbers_of_other_hours_are_not_missing() -> None:
     assert missing(records, [(*other, 1, 20, 20)]) == 3
     assert missing(records, [(*one, 1, 20, 9)]) == 0
     assert missing([], records) == 0
+
+
+def test_what_touches_the_first_number_is_before_it() -> None:
+    """Also where it was seen as one range with it, or the other hours came later."""
+    one = ("R1", "b", 0)
+    records = [(*one, 8, 9, 2), (*one, 11, 12, 2)]
+    assert missing(records, [(*one, 5, 7, 3)]) == 1
+    assert missing(records, [(*one, 1, 3, 3), (*one, 5, 12, 8)]) == 0
+    assert missing(records, [(*one, 1, 3, 3), (*one, 6, 6, 1)]) == 2
+
+
+def test_writers_that_are_gone_are_forgotten() -> None:
+    one, other = ("R1", "b", 0), ("R1", "c", 0)
+    seen = Seen()
+    seen.add([(*one, 1, 5, 5), (*other, 1, 5, 5)])
+    seen.keep({other})
+    now = [(*one, 7, 7, 1), (*other, 7, 7, 1)]
+    seen.add(now)
+    assert [seen.missing([writer]) for writer in now] == [0, 1]

@@ -116,3 +116,18 @@ def test_java_compiles_quickly_where_there_is_little_to_do(
     assert ("-XX:ArchiveClassesAtExit" in options()) == (records is not None)
     assert options(**{session.JAVA_OPTIONS: "-Xint"}).endswith(" -Xint")
     assert "ArchiveClassesAtExit" not in options(**{session.JAVA_OPTIONS: "-Xint"})
+
+
+@pytest.mark.parametrize(("records", "few"), [(1000, True), (session.FEW + 1, False), (None, False)])
+def test_plans_are_made_once_where_there_is_little_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int | None, few: bool
+) -> None:
+    """And anew after each stage where there is much, or nobody knows. A setting of the user counts."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    name = "spark.sql.adaptive.enabled"
+
+    def said(**given: str) -> str | None:
+        return session._build(None, {session.MEMORY: "512m", **given}, tmp_path, records)[0]._options.get(name)
+
+    assert said() == ("false" if few else None)
+    assert said(**{name: "true"}) == "true"

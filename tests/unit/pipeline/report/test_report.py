@@ -294,6 +294,32 @@ def test_ten_thousand_of_everything_is_a_page_of_the_same_size(tmp_path: Path) -
     assert len([tag for tag, _ in shown.elements if tag == "circle"]) == 12
 
 
+def test_times_below_zero_are_shown_as_zero_and_told(tmp_path: Path) -> None:
+    """Nothing comes before it is sent: two clocks disagree, and the page says which, in tables and the network."""
+    hops = [
+        {
+            "router_id": "R1",
+            "onward": "R2",
+            "messages": 9,
+            "transit_n": 9,
+            "transit_p50": -150_000,
+            "transit_p99": 7_000,
+        },
+        {"router_id": "R2", "onward": "R3", "messages": 5, "transit_n": 5, "transit_p50": 1_000, "transit_p99": 2_000},
+    ]
+    times = {"took_n": 9, "took_p50": -2_000_000, "took_p90": -1, "took_p99": 3_000_000}
+    ways = [{"path": "R1>R2", "messages": 9, "usual": True}]
+    run = made(tmp_path / "out", {"hops": hops, "ways": ways, "journeys": [{"path": "R1>R2", **times}]})
+    shown = page(run)
+    assert [row[-2:] for row in shown.table("Links")] == [["0.000", "0.007"], ["0.001", "0.002"]]
+    assert [row[-2:] for row in shown.table("Paths")] == [["0.000", "3.000"]]
+    written = text(Tables(run), run.summary())
+    assert "R1 to R2: messages came before they were sent" in written
+    assert "R2 to R3: messages" not in written
+    assert "-150" not in written
+    assert "half of 9 took at most 0 ns" in written
+
+
 HOSTILE = (
     b"<script>alert(1)</script>", b"</title><img src=x onerror=alert(1)>", b'"><a href="javascript:alert(1)">',
     b"\xff\xfe\x80\xc0", b"", b"\0", b"a\x1b[2J", "\u202e\u2066gnp.exe".encode(), b"{{x}} ${x} %s %n {name}", b"]]>",

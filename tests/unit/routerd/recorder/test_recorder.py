@@ -1,6 +1,7 @@
 """The recorder: records become rows, files appear whole or not at all, a disk that fails costs rows only."""
 
 import errno
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -226,6 +227,36 @@ def test_files_of_earlier_versions_are_put_together_with_those_of_today(desk: De
     assert all(row[name] is None for row in rows[:5] for name in names[columns:])
     assert [row["ingress_container"] for row in rows[5:]] == ["sender"] * 10
     assert {row["address"] for row in rows} == {"news"}
+
+
+@pytest.mark.parametrize("other", ["edge_1", "edge.1", "edge/1", "edge 1", "édge-1"])
+def test_routers_whose_ids_a_name_cannot_tell_apart_share_no_file(tmp_path: Path, other: str) -> None:
+    """Each compacts and deletes its own files, and has its own manifest, clock and numbers, in one directory."""
+    desks = {name: Desk(tmp_path, name, raw_seconds=3600, keep_seconds=4 * 3600) for name in ("edge-1", other)}
+    for desk in desks.values():
+        desk.bed.pass_on(5)
+        desk.after(0)
+        desk.after(11)
+    assert len(desks[other].files()) == 2
+    now = NOON
+
+    def keeper(name: str) -> Keeper:
+        return Keeper(desks[name].setup, name, now.timestamp, lambda: "machine")
+
+    for name in desks:
+        keeper(name).delete(now)  # knows the time from now on
+    now = NOON + timedelta(hours=2)
+    for name in desks:
+        assert (keeper(name).compact(now), keeper(name).compact(now)) == (1, 0)
+        manifest = json.loads((tmp_path / "compact" / flow.manifest_name(name)).read_bytes())
+        assert manifest["router"] == name
+        (entry,) = manifest["hours"].values()
+        (compact,) = (path for path in (tmp_path / "compact").rglob("*.parquet") if path.name in entry["files"])
+        assert {row["router_id"] for row in pq.ParquetFile(compact).read().to_pylist()} == {name}
+    now = NOON + timedelta(hours=6)
+    assert keeper("edge-1").delete(now) == 2
+    rows = [row for path in tmp_path.rglob("*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    assert {row["router_id"] for row in rows} == {other}
 
 
 def test_what_is_compacted_goes_first_and_the_oldest_then(tmp_path: Path) -> None:

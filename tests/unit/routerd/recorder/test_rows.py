@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from routerd.recorder.main import _offset
 from routerd.recorder.rows import trimmed
 from shm import native as n
 from shm.contract.flow_log import schema as flow
@@ -108,3 +109,21 @@ def test_zeros_behind_a_transaction_id_are_none_of_it(ids: list[bytes | None]) -
     """Whatever octets it has: zeros within it, and what is no text, stay."""
     column = pa.array([one and one.ljust(32, b"\0") for one in ids], pa.binary())
     assert trimmed(column).to_pylist() == [one and one.rstrip(b"\0") for one in ids]
+
+
+@pytest.mark.parametrize("interrupted", range(9))
+def test_an_interruption_between_two_clocks_is_no_difference_of_them(
+    monkeypatch: pytest.MonkeyPatch, interrupted: int
+) -> None:
+    """Records of one turn would all come a moment too early, before those of the router that sent the messages."""
+    monotonic, ahead, looks = 10**9, 10**18, 0
+
+    def now() -> int:
+        nonlocal monotonic, looks
+        monotonic += 150_000 if looks == interrupted else 20
+        looks += 1
+        return monotonic
+
+    monkeypatch.setattr("routerd.recorder.main.time.monotonic_ns", now)
+    monkeypatch.setattr("routerd.recorder.main.time.time_ns", lambda: now() + ahead)
+    assert abs(_offset() - ahead) <= 20

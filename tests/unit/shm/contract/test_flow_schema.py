@@ -1,5 +1,6 @@
 """The flow log's schema keeps the rules that its readers rely on."""
 
+import re
 from datetime import UTC, datetime
 
 from shm.contract.flow_log import schema as flow
@@ -38,7 +39,17 @@ def test_first_version_is_as_it_was_published() -> None:
 
 
 def test_a_file_stands_where_its_hour_says() -> None:
-    """Characters that a name cannot have are replaced; the parts stay apart."""
     begun = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
     assert flow.folder(begun) == "date=2026-01-02/hour=03"
-    assert flow.file_name("Rou-ter/A", "19a.1", 7) == "Rou_ter_A-all-19a.1-000007.parquet"
+    assert flow.file_name("Router.A_1", "19a.1", 7) == "Router.A_1-all-19a.1-000007.parquet"
+
+
+def test_ids_that_a_name_cannot_have_are_told_apart() -> None:
+    """Characters are replaced, and a digest says which they were; the parts of the name stay apart."""
+    assert re.fullmatch(r"Rou_ter_A~[0-9a-f]{16}-all-19a\.1-000007\.parquet", flow.file_name("Rou-ter/A", "19a.1", 7))
+    ids = ["Rou-ter-A", "Rou_ter_A", "Rou-ter_A", "Rou/ter A", "Rou\u0308ter-A", "Rou~ter~A", "Rou\udcffter_A"]
+    for name in (flow.manifest_name, flow.clock_name, lambda id: flow.file_name(id, "", 0)):
+        assert len({name(id) for id in ids}) == len(ids)
+    assert flow.file_name("-all", "19a.1", 7)[0].isalnum()  # readers pass over names that begin with _ or .
+    assert flow.file_name("_all", "19a.1", 7)[0].isalnum()
+    assert len(flow.file_name("-" * 127, "ffffffffffff.999999", 999999).encode()) <= 200
