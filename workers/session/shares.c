@@ -141,11 +141,10 @@ PRIVATE void share_give(worker_link *k)
     lane_connection *l = k->conn->lane;
     link_share *share = k->share;
     l->share_octets -= k->share_octets;
+    if (share) share->octets -= k->share_octets;
     k->share = NULL;
     k->share_octets = 0;
-    if (!share) return;
-    share->octets -= k->share_octets;
-    if (--share->links) return;
+    if (!share || --share->links) return;
     while (share->sessions_first) session_disown(share->sessions_first);
     lane_map_take(&l->shares, share->client);
     free(share);
