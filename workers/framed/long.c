@@ -8,7 +8,8 @@
  * of the others, or nobody has any.  Who waits longest is next.
  *
  * Frames that never end could keep all of it.  So while others wait, one ends that has moved less than FRAMED_PACE in
- * each of FRAMED_PATIENCE sweeps: with its connection, or a message that is gathered as rejected.
+ * each of FRAMED_PATIENCE sweeps: with its connection, or a message that is gathered as rejected.  The time without a
+ * core or blocks does not count.
  */
 #include "workers/framed/framed.h"
 #include "workers/amqp/amqp.h"
@@ -78,8 +79,9 @@ PRIVATE void long_give(pump *p, worker_connection *c, enum framed_way way, uint6
 PRIVATE void long_sweep(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;
+    const bool waited = p->long_first && !p->resting && !p->paused;
     for (enum framed_way way = FRAMED_IN; way <= FRAMED_OUT; way++) {
-        const bool slow = p->long_first && x->lent[way] && x->moved[way] < FRAMED_PACE;
+        const bool slow = waited && x->lent[way] && x->moved[way] < FRAMED_PACE;
         x->moved[way] = 0;
         x->slow[way] = slow ? (uint8_t) (x->slow[way] + 1) : 0;
         if (x->slow[way] < FRAMED_PATIENCE || (way == FRAMED_OUT && framed_forgo(p, c, too_slow))) continue;
