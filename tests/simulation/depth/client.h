@@ -160,7 +160,8 @@ static void detach_heard(client *k, const lane_frame *f)
     HOLDS(l, "a DETACH of no link");
     uint32_t handle = (uint32_t) (l - k->links);
     if (l->state != LEAVING) {
-        HOLDS(l->address == UNAVAILABLE || l->address == ROUTED, "the router detaches link %u", handle);
+        HOLDS(l->address == UNAVAILABLE || l->address == ROUTED || (tables.on && l->address == TABLE),
+              "the router detaches link %u", handle);
         say_end(k, handle, LANE_DETACH);
     }
     link_over(k, handle);
@@ -189,10 +190,12 @@ static void transfer_named(peer_link *l)
     message_comes(l->number);
     const message *m = &ledger.all[l->number];
     if (l->kind) neighbour_gets(l);
+    else if (m->properties) message_at_endpoint(l->number, l->address);
     else HOLDS(m->address == l->address, "message %u to address %u comes to %u", l->number, m->address, l->address);
     uint32_t place = m->sender % SENDERS_KNOWN;
-    HOLDS(l->of[place] != m->sender || l->last[place] < l->number, "message %u of sender %u comes behind %u", l->number,
-          m->sender, l->last[place]);
+    const bool again = m->properties && l->last[place] == l->number;       /* a table may name an endpoint twice */
+    HOLDS(l->of[place] != m->sender || again || l->last[place] < l->number,
+          "message %u of sender %u comes behind %u", l->number, m->sender, l->last[place]);
     l->of[place] = m->sender;
     l->last[place] = l->number;
 }

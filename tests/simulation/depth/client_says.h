@@ -100,6 +100,8 @@ static void say_attach(client *k, uint32_t handle)
     if (!l->receives && one_in(3)) l->address = ANONYMOUS;
     if (l->address == UNAVAILABLE && !one_in(4)) l->address = BALANCED;
     if (brokers && one_in(3)) l->address = ROUTED;
+    if (tables.on && l->address != ROUTED && !one_in(4))
+        l->address = l->receives ? ENDPOINT + (uint8_t) below(ENDPOINTS) : one_in(3) ? ANONYMOUS : TABLE;
     if (l->receives) l->sender_mode = l->address == SETTLING && one_in(3) ? PN_SND_SETTLED : PN_SND_MIXED;
     l->sends_settled = l->sender_mode == PN_SND_SETTLED;
     l->lane = (lane_link) { .handle = handle, .outgoing = !l->receives };

@@ -24,16 +24,21 @@ static bool message_begins(client *k, peer_link *l, lane_transfer *t)
     delivery_known *s = NULL;
     bool settled = l->sender_mode == PN_SND_SETTLED || (l->sender_mode == PN_SND_MIXED && one_in(3));
     if (!settled && !(s = known_new(k->sent, &k->sent_count))) return false;
-    const uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
-    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind ? PRELUDE : 0);
+    uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
+    if (tables.on && l->address == ANONYMOUS && !one_in(3))
+        address = one_in(6) ? ENDPOINT + (uint8_t) below(ENDPOINTS) : TABLE;
+    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind ? PRELUDE : 0)
+        - (address == TABLE ? PROPERTIES_MOST : 0);
     const uint32_t body = some_body();
-    l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled);
+    l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled,
+                            l->address == TABLE);
     l->at = 0;
     l->settled = settled;
     ledger.all[l->number].targeted = l->address != ANONYMOUS;
     ledger.all[l->number].from_router = l->kind;
     if (l->kind) neighbour_begins(l, l->number);
-    else if (network.neighbours && address_treatment(address) == MULTICAST && ledger.calm <= ledger.rested)
+    else if (network.neighbours && address != TABLE && address_treatment(address) == MULTICAST
+             && ledger.calm <= ledger.rested)
         ledger.all[l->number].wanted = core_reach(address);    /* the core knows of all that is gone */
     t->tag = (amqp_octets) { (const uint8_t *) &l->number, sizeof l->number };
     t->has_format = true;

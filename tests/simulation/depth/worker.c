@@ -74,7 +74,7 @@ static uint8_t address_of(pn_terminus_t *t)
 {
     const char *text = pn_terminus_get_address(t);
     if (!text || !*text) return ANONYMOUS;
-    for (uint8_t i = 0; i <= ROUTED; i++) if (!strcmp(text, (const char *) address_text(i))) return i;
+    for (uint8_t i = 0; i < NAMED; i++) if (!strcmp(text, (const char *) address_text(i))) return i;
     HOLDS(false, "a link to %s", text);
 }
 
@@ -96,7 +96,7 @@ static void tell(pump *p, worker_link *k)
                .address = k->routed ? ROUTED : address_of(at), .capacity = link_configured(k),
                .restored = k->open && !k->asked, .granted = k->outgoing || !k->open ? 0 : resync_credit(k),
                .settles = k->outgoing && modes[0] == PN_SND_SETTLED, .routed = k->routed, .request = k->asked,
-               .kind = kind_of(at),
+               .kind = kind_of(at), .to_table = k->to_table,
                .modes = { (uint8_t) modes[0], (uint8_t) modes[1] } };
     snprintf(t.name, sizeof t.name, "%s", pn_link_name(k->engine));
     k->known = true;
@@ -134,6 +134,7 @@ static void link_opens(pump *p, const told *t)
     pn_link_open(engine);
     k->open = true;
     k->anonymous = !k->outgoing && t->address == ANONYMOUS;
+    k->to_table = t->to_table;
     mark_dirty(p, k->conn);
 }
 
