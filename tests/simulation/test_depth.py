@@ -8,9 +8,9 @@ import pytest
 
 from tests.fuzz.catalogue import ROOT
 from tests.support.simulation.build import PARTS, compiled, linked
-from tests.support.simulation.mutants import MUTANTS, PLAIN, TABLES, Mutant
+from tests.support.simulation.mutants import MUTANTS, PLAIN, SOURCED, TABLES, Mutant
 
-LIVES = 60, 30  # of each kind
+LIVES = 60, 30, 30  # of each kind
 MOST = 1200  # lives in which a fault is searched for
 AGAIN = 10  # lives that are the same a second time
 SECONDS = 500  # for a program, on a machine that does much else
@@ -61,7 +61,7 @@ def simulated(program: Path, kind: int, seed: int, lives: int, fault: int = -1) 
     return subprocess.run(command, env=chosen, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-@pytest.mark.parametrize("kind", [PLAIN, TABLES])
+@pytest.mark.parametrize("kind", [PLAIN, TABLES, SOURCED])
 def test_promises_hold(program: Path, kind: int) -> None:
     """Among deaths and in any order nothing accepted is lost, nothing is settled twice, credit and blocks come back."""
     done = simulated(program, kind, 1, LIVES[kind])

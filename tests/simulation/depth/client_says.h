@@ -95,7 +95,8 @@ static void say_attach(client *k, uint32_t handle)
 {
     peer_link *l = &k->links[handle];
     uint8_t text[24];
-    *l = (peer_link) { .state = ASKED, .receives = one_in(2), .name = ++names, .address = (uint8_t) below(ADDRESSES),
+    *l = (peer_link) { .owner = (uint8_t) (k - clients), .state = ASKED, .receives = one_in(2), .name = ++names,
+                       .address = (uint8_t) below(ADDRESSES),
                        .sender_mode = (uint8_t) below(3), .second = one_in(4) };
     if (!l->receives && one_in(3)) l->address = ANONYMOUS;
     if (l->address == UNAVAILABLE && !one_in(4)) l->address = BALANCED;

@@ -167,7 +167,7 @@ static void endpoint_bind(uint32_t e)
 /* An address has come, or is about to go. */
 static void routes_watch(uint32_t address)
 {
-    if (routes.there && address >= ENDPOINT && address < NAMED) endpoint_bind(address - ENDPOINT);
+    if (routes.there && address >= ENDPOINT && address < NODE) endpoint_bind(address - ENDPOINT);
 }
 
 /* By the former number of an endpoint its present one. */
@@ -307,7 +307,7 @@ static bool routes_restless(void)
 
 static void routes_receiver(uint32_t w, uint32_t address, bool comes)
 {
-    if (address < ENDPOINT || address >= NAMED) return;
+    if (address < ENDPOINT || address >= NODE) return;
     routes.receivers[w][address - ENDPOINT] += comes ? 1u : -1u;
     routes.left[address - ENDPOINT] += !comes;
     routes_note();
@@ -316,7 +316,7 @@ static void routes_receiver(uint32_t w, uint32_t address, bool comes)
 /* A link goes; its address is still known. */
 static void routes_leaves(const core_link *l)
 {
-    for (uint32_t i = ENDPOINT; l->outgoing && l->address && i < NAMED; i++)
+    for (uint32_t i = ENDPOINT; l->outgoing && l->address && i < NODE; i++)
         if (l->address == it.addresses[i]) routes_receiver(l->worker, i, false);
 }
 

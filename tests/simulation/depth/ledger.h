@@ -2,6 +2,7 @@
 #ifndef ROUTERD_TESTS_SIMULATION_LEDGER_H
 #define ROUTERD_TESTS_SIMULATION_LEDGER_H
 
+#include "tests/simulation/depth/sourced.h"
 #include "tests/simulation/depth/tables.h"
 
 /* Receivers of this address may want all settled: then a message is accepted as soon as it is written. */
@@ -11,6 +12,7 @@ enum { MESSAGES = 1 << 17, BODY_MOST = 60000, HEAD_OCTETS = 43, NUMBER_AT = 16 }
 enum { PRESETTLED = 1, ALIVE = 2,      /* its sender waits for an outcome */
        SETTLED = 4, ABORTED = 8, WHOLE = 16, OF_SENDER = 32 /* its sender settled it first */ };
 
+enum { MUCH = 4 << 20 };               /* octets of an arena: no message is refused because there is no room */
 enum { NO_INGRESS = 255, TRACE_MOST = 8 };
 
 typedef struct {                       /* what a message says of routers */
@@ -28,6 +30,7 @@ typedef struct {
     annotated came;                    /* from a router */
     uint8_t properties;                /* octets of those for a route table; 0: its address is no table's */
     table_way way;
+    sourced_way sourced;
 } message;
 
 static struct {
@@ -118,7 +121,7 @@ static void message_comes(uint32_t number)
     message *m = &ledger.all[number];
     m->copies++;
     total.received++;
-    HOLDS(multicast(m) || m->copies == 1, "message %u comes %u times", number, m->copies);
+    HOLDS(multicast(m) || m->sourced.on || m->copies == 1, "message %u comes %u times", number, m->copies);
 }
 
 /* A copy of a message to a route table comes to an endpoint: together they are what one table wants. */
@@ -126,11 +129,35 @@ static void message_at_endpoint(uint32_t number, uint32_t address)
 {
     message *m = &ledger.all[number];
     char text[200];
-    HOLDS(address >= ENDPOINT && address < NAMED, "message %u to a route table comes to address %u", number, address);
+    HOLDS(address >= ENDPOINT && address < NODE, "message %u to a route table comes to address %u", number, address);
     tables_heard(&m->way);
     m->way.got[address - ENDPOINT]++;
     tables_way_text(&m->way, text, sizeof text);
     HOLDS(tables_allow(&m->way, m->way.until, 0), "no table sends message %u so: %s", number, text);
+}
+
+/* A message with a source route comes, or a copy of a tee does. */
+static void message_by_route(uint32_t number, uint32_t address, const stops *onward, const stops *back,
+                             bool settled)
+{
+    message *m = &ledger.all[number];
+    char text[240];
+    const enum sourced_copy which = sourced_comes(&m->sourced, (uint8_t) address, onward, back);
+    sourced_text(&m->sourced, onward, back, text, sizeof text);
+    HOLDS(which == COPY_MAIN || (which == COPY_OF_TEE && settled), "no route takes message %u to %u: %s", number,
+          address, text);
+    m->sourced.copies += !settled;         /* what comes settled may be a tee's */
+    total.detours += back->count > m->sourced.back.count;
+    HOLDS(multicast(m) || m->sourced.copies < 2, "message %u comes twice by its route: %s", number, text);
+}
+
+static void route_rests(uint32_t number)
+{
+    const message *m = &ledger.all[number];
+    char text[240];
+    sourced_text(&m->sourced, &m->sourced.onward, &m->sourced.back, text, sizeof text);
+    HOLDS(m->sourced.copies || sourced_rests(&m->sourced, m->told & state_bit(S_REJECTED) ? S_REJECTED : S_RELEASED),
+          "message %u has not come by its route, told %#x: %s", number, m->told, text);
 }
 
 /* Nothing is on its way: it has all copies that one table wants, and its sender heard the worst outcome of them. */
@@ -189,6 +216,7 @@ static void ledger_rests(void)
               i, m->sender, (const char *) address_text(m->address), m->length, m->told, m->said, m->copies);
         if (disturbed(i) || i < ledger.moved || m->flags & (PRESETTLED | ABORTED | OF_SENDER)) continue;
         if (m->properties && m->way.until) way_rests(i);
+        if (m->sourced.on && shared.arena_bytes >= MUCH) route_rests(i);
         HOLDS(!(m->wanted & ~m->hops), "message %u has come to routers %#x of %#x", i, m->hops, m->wanted);
     }
     ledger.rested = ledger.count;

@@ -4,7 +4,10 @@
 
 enum { SET_LINKS = 2 + 2 * ROUTERD_PRIORITIES };       /* a control link in each direction, and a pair per priority */
 
-static prelude *prelude_of(const peer_link *l) { return &preludes[l->router - 1][l->lane.handle]; }
+static prelude *prelude_of(const peer_link *l)
+{
+    return l->kind ? &preludes[l->router - 1][l->lane.handle] : &annotations[l->owner][l->lane.handle];
+}
 
 static void put_between(list_writer *w, uint8_t descriptor, uint8_t kind)
 {
@@ -94,7 +97,7 @@ static void neighbour_gets_by_table(const peer_link *l)
     const annotated *said = &l->said;
     uint32_t address = ENDPOINT;
     HOLDS(said->to, "message %u goes on by a table, and does not say where to", l->number);
-    while (address < NAMED && memcmp(l->to, address_text(address), ADDRESS_OCTETS)) address++;
+    while (address < NODE && memcmp(l->to, address_text(address), ADDRESS_OCTETS)) address++;
     HOLDS(said->ingress == 0 && said->length == 1 && !said->trace[0], "message %u has not begun here", l->number);
     message_at_endpoint(l->number, address);
     HOLDS(network.lately[address], "message %u goes to routers that have no receivers", l->number);

@@ -6,6 +6,7 @@
 #ifndef ROUTERD_TESTS_SIMULATION_NETWORK_H
 #define ROUTERD_TESTS_SIMULATION_NETWORK_H
 
+#include "tests/simulation/depth/sourced.h"
 #include "tests/simulation/depth/tables.h"
 
 network_view network;
@@ -28,7 +29,7 @@ static void network_said(void)
 void network_begin(uint64_t seed)
 {
     memset(&network, 0, sizeof network);
-    if (seed % 3 != 1) return;
+    if (seed % 3 != 1 || sourced.on) return;
     network.neighbours = 1 + one_in(2);
     network.joined = one_in(2);
     network.streams = one_in(2);
@@ -36,7 +37,7 @@ void network_begin(uint64_t seed)
     for (uint32_t i = 1; i <= network.neighbours; i++) network.form[i] = (uint8_t) (1 + below(3));
     for (uint32_t i = 0; i < ADDRESSES; i++)
         if (address_treatment(i) != UNAVAILABLE) network.announced[i] = (uint8_t) (below(8) << 1);
-    for (uint32_t i = ENDPOINT; tables.on && i < NAMED; i++)
+    for (uint32_t i = ENDPOINT; tables.on && i < NODE; i++)
         if (one_in(3)) network.announced[i] = (uint8_t) (below(8) << 1);
     network_said();
 }

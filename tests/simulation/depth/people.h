@@ -27,7 +27,9 @@ static bool message_begins(client *k, peer_link *l, lane_transfer *t)
     uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
     if (tables.on && l->address == ANONYMOUS && !one_in(3))
         address = one_in(6) ? ENDPOINT + (uint8_t) below(ENDPOINTS) : TABLE;
-    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind ? PRELUDE : 0)
+    const bool by_route = sourced.on && l->address == ANONYMOUS && address != UNAVAILABLE && address != SETTLING
+        && !one_in(4);
+    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind || by_route ? PRELUDE : 0)
         - (address == TABLE ? PROPERTIES_MOST : 0);
     const uint32_t body = some_body();
     l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled,
@@ -36,6 +38,7 @@ static bool message_begins(client *k, peer_link *l, lane_transfer *t)
     l->settled = settled;
     ledger.all[l->number].targeted = l->address != ANONYMOUS;
     ledger.all[l->number].from_router = l->kind;
+    if (by_route) route_begins(k, l, l->number);
     if (l->kind) neighbour_begins(l, l->number);
     else if (network.neighbours && address != TABLE && address_treatment(address) == MULTICAST
              && ledger.calm <= ledger.rested)
@@ -56,7 +59,7 @@ static bool sender_sends(client *k, peer_link *l)
     bool first = !l->number;
     if (first && !message_begins(k, l, &t)) return false;
     message *m = &ledger.all[l->number];
-    const prelude *p = l->kind ? prelude_of(l) : NULL;
+    const prelude *p = l->kind || m->sourced.on ? prelude_of(l) : NULL;
     uint32_t left = m->length + (p ? p->size : 0) - l->at, n = listener_terms.frame - LANE_TRANSFER_MAX;
     if (!listener_terms.whole && one_in(4)) n = 1 + below(n);
     if (n > left) n = left;
@@ -66,7 +69,8 @@ static bool sender_sends(client *k, peer_link *l)
     if (first && t.more) total.streams++;
     lane_send(&k->s, &l->lane, &t);
     uint8_t *at = lane_put_transfer(frame, 0, &t);
-    if (!t.aborted && p) annotated_write(p, network.form[l->router], l->number, l->at, n, at);
+    const uint8_t form = l->kind ? network.form[l->router] : ANNOTATIONS_MAP;
+    if (!t.aborted && p) annotated_write(p, form, l->number, l->at, n, at);
     else if (!t.aborted) message_write(l->number, l->at, n, at);
     say(k, frame, lane_put_size(frame, at + (t.aborted ? 0 : n)));
     l->at += n;

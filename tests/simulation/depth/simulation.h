@@ -10,6 +10,7 @@
  *   ..._neighbours.h what Python does for connections to other routers
  *   network.h      the routers besides this one
  *   tables.h       route tables, and the judge of messages that go by them
+ *   sourced.h      source routes, and the judge of messages on them
  *   client.h       clients, who know the protocol and remember what they were told
  *   ledger.h       what has become of each message
  *   supervisor.h   shared memory, deaths and births
@@ -32,10 +33,11 @@
 enum { MOST_WORKERS = 3, CLIENTS = 8, CLIENT_LINKS = 5, BROKER_LINKS = (CLIENTS - 1) * CLIENT_LINKS, ADDRESSES = 8 };
 enum { NEIGHBOURS_LINKS = 26 };        /* of a connection to a router, at most */
 enum { ROUTED = ADDRESSES };           /* the address of the link route: brokers are behind it */
-/* the address of a route table, and those of its endpoints; all that have a text */
-enum { TABLE = ROUTED + 1, ENDPOINT, ENDPOINTS = 6, NAMED = ENDPOINT + ENDPOINTS };
+/* the address of a route table, and those of its endpoints; those of route workers; all that have a text */
+enum { TABLE = ROUTED + 1, ENDPOINT, ENDPOINTS = 6, NODE = ENDPOINT + ENDPOINTS, ROUTE_NODES = 6,
+       NAMED = NODE + ROUTE_NODES };
 
-enum life_kind { PLAIN, TABLES, KINDS };           /* a life of each begins with a seed */
+enum life_kind { PLAIN, TABLES, SOURCED, KINDS };           /* a life of each begins with a seed */
 
 /* ---- chance ---- */
 
@@ -226,7 +228,7 @@ bool people_wait(void);                /* somebody waits for the router */
 
 typedef struct {
     uint64_t messages, presettled, streams, settled, accepted, received, links, connections, worker_deaths, core_deaths,
-        supervisor_deaths, vanished, lives, steps, to_routers, from_routers, by_table, tables;
+        supervisor_deaths, vanished, lives, steps, to_routers, from_routers, by_table, tables, by_route, detours;
 } totals;
 extern totals total;
 

@@ -35,6 +35,7 @@ static int worker_posts(sem_t *whose);
 #include "workers/loop/unity.c"
 
 #include "shm/memory/layout.h"
+#include "tests/simulation/depth/sourced.h"
 
 enum { BACKLOG = 4, POLL_NS = 1000000000 };
 #define BROKER "broker"                /* the container of those behind the link route */
@@ -57,6 +58,7 @@ static struct {
     bool core_back, core_gone;         /* what the supervisor has said, in this order */
     bool born, serving, quiet, coming;
     engine_half engines[WIRES];        /* by the wire */
+    route_engine routes;
     told openings[OPENINGS];           /* whose names other links still have */
     uint32_t opening_count;
 } workers[MOST_WORKERS];
@@ -183,6 +185,11 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
         if (k->asked) { worker_says(p, C_LINK_REFUSED, &(told) { .request = k->asked }); return; }
         worker_says(p, C_DETACH, &(told) { .link = pool_index(&p->links, k), .generation = k->slot.generation });
         return;
+    case EV_ROUTE_SENDER:
+        k->sender->anonymous = k->anonymous;
+        k->sender->off = !k->anonymous;        /* no link leads to a route worker */
+        return;
+    case EV_MESSAGE_REFUSED: HOLDS(sourced.on, "a message is refused: %s", (const char *) object); return;
     default: HOLDS(false, "event %d", event);
     }
 }
@@ -217,6 +224,19 @@ static bool present_all(pump *p)
     return blocks_left(p);
 }
 
+/* Takes the newest configuration of route workers into use (workers/source_routes/senders.py). */
+static void routes_configure(uint32_t w)
+{
+    static uint8_t bytes[NODE_TABLE];
+    if (!sourced.on || sourced.used[w] == sourced.count) return;
+    const uint32_t version = sourced.count;
+    route_table *t = route_table_load(bytes, sourced_table(version, bytes));
+    HOLDS(t, "a table of route workers makes no sense");
+    route_engine_set(&workers[w].routes, t);
+    workers[w].p.routes = &workers[w].routes;
+    sourced.used[w] = version;
+}
+
 static void supervisor_says(uint32_t w)
 {
     pump *p = &workers[w].p;
@@ -239,6 +259,7 @@ static void supervisor_says(uint32_t w)
         workers[w].coming = false;
     }
     openings_step(w);
+    routes_configure(w);
     publish_actions(p);
     while (workers[w].waiting) {
         int number = workers[w].backlog[--workers[w].waiting];
@@ -287,6 +308,9 @@ static void worker_opens(uint32_t w)
                                            .window = listener_terms.window, .widest = 2 * listener_terms.window,
                                            .link_capacity = listener_terms.capacity, .mechanisms = "ANONYMOUS" };
     workers[w].born = true;
+    HOLDS(route_engine_open(&workers[w].routes), "no memory");
+    if (sourced.on) sourced.used[w] = 0;
+    routes_configure(w);
 }
 
 void worker_birth(uint32_t w)

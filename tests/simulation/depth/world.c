@@ -1,8 +1,8 @@
 /* The supervisor, the scheduler, and lives.
  *
  * Arguments: seed, seeds (0: no limit), seconds of CPU time (0: no limit), kind of lives (enum life_kind; without it
- * each seed begins one of each).  A life is the same in each run: one that fails is told with its seed and its kind, and
- * `world SEED 1 0 KIND` repeats it alone.
+ * each seed begins one of each).  A life is the same in each run: one that fails is told with its seed and its kind,
+ * and `world SEED 1 0 KIND` repeats it alone.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include "tests/simulation/depth/simulation.h"
 #include "tests/simulation/depth/network.h"
 #include "tests/simulation/depth/tables_model.h"
+#include "tests/simulation/depth/sourced_model.h"
 
 enum {
     ARENA_MOST = 4 << 20, CORE_ARENA = 128 << 10,
@@ -128,6 +129,7 @@ static void step(void)
     bool done;
     if (life.deaths && one_in(life.deaths)) { somebody_dies(); step_over(); return; }
     if (tables.on && one_in(tables.changes)) { tables_change(); step_over(); return; }
+    if (sourced.on && one_in(sourced.changes)) { sourced_change(); step_over(); return; }
     switch (below(32)) {
     case 0: done = supervisor_step(); break;
     case 1 ... 12: done = client_turn(); break;
@@ -205,6 +207,7 @@ static void life_begin(uint64_t seed, enum life_kind kind)
     life.stride = strides[below(5)];
     life.clients = 2 + below(CLIENTS - 1);
     tables_begin(kind == TABLES);
+    sourced_begin(kind == SOURCED);
     network_begin(seed);
     if (life.clients <= network.neighbours) life.clients = network.neighbours + 1;
     life_terms();
@@ -285,8 +288,9 @@ int main(int argc, char **argv)
                  total.links,
            (unsigned long long) total.worker_deaths, (unsigned long long) total.core_deaths,
            (unsigned long long) total.supervisor_deaths);
-    printf("messages by tables %llu, tables %llu\n", (unsigned long long) total.by_table,
-           (unsigned long long) total.tables);
+    printf("messages by tables %llu, tables %llu; by source routes %llu, traced %llu\n",
+           (unsigned long long) total.by_table, (unsigned long long) total.tables,
+           (unsigned long long) total.by_route, (unsigned long long) total.detours);
     printf("messages to routers %llu, from routers %llu\n", (unsigned long long) total.to_routers,
            (unsigned long long) total.from_routers);
     return 0;

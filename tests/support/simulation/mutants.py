@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-PLAIN, TABLES = range(2)  # kinds of lives, as in simulation.h
+PLAIN, TABLES, SOURCED = range(3)  # kinds of lives, as in simulation.h
 
 
 @dataclass(frozen=True)
@@ -358,4 +358,53 @@ BY_TABLES = [
     ),
 ]
 
-MUTANTS: Final = [*IN_LIVES, *BY_TABLES]
+# of source routes
+BY_ROUTE = [
+    Mutant(
+        "worker",
+        "workers/source_routes/step.c",
+        "    if (traced) path_push(&l->returning, traced);\n",
+        "    if (traced && !(FAULT && l->returning.count)) path_push(&l->returning, traced);\n",
+        "no route takes",
+        kind=SOURCED,
+    ),
+    # where route workers form a circle
+    Mutant(
+        "worker",
+        "workers/source_routes/step.c",
+        "    if (l->hops >= limits->hops)\n",
+        "    if (l->hops >= limits->hops / (1 + FAULT))\n",
+        "has not come by its route",
+        seed=412,
+        kind=SOURCED,
+    ),
+    # one that unwraps is not the last
+    Mutant(
+        "worker",
+        "workers/source_routes/step.c",
+        "    if (out->onward.count)\n",
+        "    if (out->onward.count && !FAULT)\n",
+        "no route takes",
+        kind=SOURCED,
+    ),
+    # what a message was before route workers changed it
+    Mutant(
+        "worker",
+        "workers/amqp/source_routes.c",
+        "->format;\n    arena_free_chain(&p->arena, head);\n",
+        "->format;\n    if (!FAULT) arena_free_chain(&p->arena, head);\n",
+        "blocks free",
+        kind=SOURCED,
+    ),
+    # a tee's copy costs credit
+    Mutant(
+        "core",
+        "core/forwarder/delivery/deliver.c",
+        "    link_drop_in(in);\n    l->granted++;\n",
+        "    link_drop_in(in);\n    if (!FAULT) l->granted++;\n",
+        "capacity",
+        kind=SOURCED,
+    ),
+]
+
+MUTANTS: Final = [*IN_LIVES, *BY_TABLES, *BY_ROUTE]
