@@ -218,8 +218,10 @@ class Attaches:
     ) -> Link | None:
         """Enter an ordinary link. Return None if the forwarder's table is full."""
         address, terminus, place = lead.address, lead.terminus, lead.place
-        # a link that this router began gets no answer, so its worker looks for no keys
-        to_table = address is not None and address.key in self._base.addresses.tables and not attach.router_initiated
+        # a link that this router began gets no answer, so its worker looks for no keys; nor does that of a restored
+        # link whose address has become a table's since: the core reads these keys itself
+        asked = attach.to_table if attach.restored else not attach.router_initiated
+        to_table = asked and address is not None and address.key in self._base.addresses.tables
         credit = credit_of(attach, address, place)
         # The answer goes first, so the link is open before credit or messages reach it.
         if not (attach.restored or attach.request):

@@ -120,6 +120,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
 
     The core answers a restored link only to refuse it. A restored link's ``address`` may be generated, and
     ``granted`` is the credit that its sender still has; it is negative if the sender has overrun it.
+    ``to_table``: its worker reports route keys, because the former core wanted them.
     ``request`` is that of the ``OpenLink`` that the peer's attach answers, or 0. The router has initiated a
     link with ``router_initiated``; its ``address`` and ``capabilities`` are those of the terminus at the peer.
     """
@@ -143,6 +144,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     routed: bool = False  # it belongs to a link-route pair
     termini: Termini | None = None
     session: int = 0  # the session's number, unique in the connection
+    to_table: bool = False
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):

@@ -9,6 +9,8 @@ from core.rmr.active.unroutable_log import UnroutableLog
 from shm import native as n
 from shm.contract.control import SetTables
 from shm.contract.tables import TableSetup
+from tests.model.sites import Packet
+from tests.model.table_life import TableLife
 from tests.model.table_site import TableSite, got
 
 FIGURE_3 = """newrt | start | rt-0928
@@ -310,6 +312,22 @@ def test_senders_attach_again_when_tables_come_and_go() -> None:
     plain = site.attach(False, "routes")
     site.settle_all()
     assert not site.to_table[plain.index]
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_sender_of_the_former_core_is_heard_whether_its_worker_reports_keys_or_not(reported: bool) -> None:
+    """Where its address became a table's when there was no core, the core reads the keys of its messages itself."""
+    life = TableLife(1)
+    life.table(table("mse|1000|-1|a:1"))
+    a, link = life.receiver("a:1"), life.attach(False, "routes", restored=True, granted=3, to_table=reported)
+    link.open = True
+    life.settle_all()
+    if reported:
+        life.give(link, 1, 1000)
+    else:
+        life.ask(link, Packet(1), 1000, -1, "", "")
+        life.settle_all()
+    assert (got(a), life.outcomes, life.reasons) == ([1], {1: [n.S_ACCEPTED]}, {})
 
 
 def test_nobody_is_connected_to_where_that_is_not_wanted() -> None:

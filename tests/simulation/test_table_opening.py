@@ -52,7 +52,7 @@ def test_an_amqp_client_is_the_endpoint(seed: Path) -> None:
     """Nobody is connected to; what comes on credit of an earlier core goes by the table all the same."""
     site = TableSite(seed=str(seed))
     a = site.receiver("a:1")
-    restored = site.attach(False, "routes", restored=True, granted=3)
+    restored = site.attach(False, "routes", restored=True, granted=3, to_table=True)
     restored.open = True
     site.settle_all()
     site.give(restored, 1, 1000)

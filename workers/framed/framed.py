@@ -223,7 +223,9 @@ class FramedConnections:
 
     def _attached(self, message: Attached) -> None:
         if message.error is None:
-            self._peers[self._links[message.link, message.generation]].accepted.add(message.link)
+            peer = self._peers[self._links[message.link, message.generation]]
+            peer.accepted.add(message.link)
+            peer.links[message.link] = msgspec.structs.replace(peer.links[message.link], to_table=message.to_table)
             self._transport.link_open(message.link, message.generation, message.to_table)
         else:
             self._refused(message, message.error.description or message.error.condition)

@@ -286,7 +286,7 @@ cdef class Pump(AnnotatingPump):
             capabilities=symbols(pn_terminus_capabilities(requested)), snd_settle_mode=pn_link_remote_snd_settle_mode(engine),
             rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine), capacity=link_configured(k), restored=bool(k.open and not k.asked),
             granted=0 if k.outgoing or not k.open else resync_credit(k), request=k.asked, router_initiated=bool(k.router_initiated), routed=bool(k.routed),
-            termini=termini(k), session=<uintptr_t> pn_link_session(engine)))
+            termini=termini(k), session=<uintptr_t> pn_link_session(engine), to_table=bool(k.to_table)))
         return pool_find2(&self.p.links, index, generation) != NULL
 
     # ---- what the handler asks for ----

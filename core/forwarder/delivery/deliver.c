@@ -397,9 +397,9 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
     core_in *in = deliver_in(c, l, r);
     stats_add(c->stats, N_OWN_IN, 1);
     if (in->flags & IN_PRESETTLED) stats_add(c->stats, N_OWN_PRESETTLED, 1);
-    l->granted++;
     deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, provenance);
     link_drop_in(in);
+    l->granted++;
     if (in->copies) in->flags |= IN_SENT;
     if (!in->copies && !in->fans) in_settle(c, in, &OUTCOME_RELEASED);
 }

@@ -11,7 +11,9 @@
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
 /* under load the core polls the semaphore this often: somebody may want Python */
 #define CORE_SLICE_NS 10000000ull
+#ifndef CORE_BRIEF_NS
 #define CORE_BRIEF_NS 1000000ull       /* the same, while Python has more to do and waits only to let messages pass */
+#endif
 /* and runs Python at least this often: a turn of Python costs as much as hundreds of messages */
 #define CORE_LONGEST_NS 50000000ull
 #define CORE_RETRY_NS 1000000ull       /* the longest sleep while work waits for room in a ring */

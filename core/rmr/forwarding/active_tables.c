@@ -9,7 +9,9 @@
 #include "core/forwarder/tables/planes.h"
 #include "core/rmr/forwarding/active_tables.h"
 
-#define ROUTES_PORTION 16384u  /* slots and endpoints of a former table whose counts move at a time */
+#ifndef ROUTES_PORTION
+#define ROUTES_PORTION 16384u          /* slots and endpoints of a former table whose counts move at a time */
+#endif
 
 /* Returns whether senders to the table get credit. */
 PRIVATE bool routes_open(const core_routes *p) { return !p->closed; }

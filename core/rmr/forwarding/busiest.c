@@ -4,7 +4,9 @@
  */
 #include "core/rmr/forwarding/active_tables.h"
 
+#ifndef ROUTE_BUSIEST_CHUNK
 #define ROUTE_BUSIEST_CHUNK (1u << 17) /* slots of one portion: 2 MiB, some 0.2 ms */
+#endif
 
 static uint64_t route_key_turns(const route_table *t, const route_slot *s)
 {

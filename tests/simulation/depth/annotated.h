@@ -8,9 +8,9 @@
 
 #include "tests/simulation/depth/ledger.h"
 
-enum { PRELUDE = 256, HEADER_OCTETS = 9 };
+enum { PRELUDE = 256, PRELUDE_ROOM = 512, HEADER_OCTETS = 9 };
 
-typedef struct { uint32_t size; uint8_t octets[PRELUDE]; } prelude;
+typedef struct { uint32_t size; uint8_t octets[PRELUDE_ROOM]; } prelude;
 
 static uint32_t prelude_place(uint8_t form) { return form == ANNOTATIONS_MAP ? HEADER_OCTETS : 0; }
 

@@ -22,9 +22,12 @@ typedef struct {                       /* a link, as a client knows it */
     bool settled, nameless;            /* that delivery; its number is not known yet */
     bool early, waits;                 /* a receiver has settled it, or said an outcome, before it had all of it */
     uint8_t kind, router;              /* between routers: of the link, and the neighbour; else 0 */
-    bool parsed;                       /* the prelude of what comes is over */
+    bool parsed, wrapped;              /* the prelude of what comes is over; what comes is wrapped: a tee's copy */
     annotated said;                    /* by it */
     uint8_t to[ADDRESS_OCTETS];
+    uint8_t owner;                     /* a client's link: which client's */
+    stops onward, back;                /* source routes in what comes */
+    bool comes_settled;                /* its first TRANSFER says so */
     uint8_t head[HEAD_OCTETS];
     uint32_t last[SENDERS_KNOWN], of[SENDERS_KNOWN];   /* the last message of each sender */
 } peer_link;
@@ -52,9 +55,11 @@ static client clients[CLIENTS];
 static uint32_t names, brokers;        /* brokers: one in so many clients is one; 0: none */
 static bool takers;                    /* a broker feeds receivers who take little (takers.h) */
 static prelude preludes[NEXT][NEIGHBOURS_LINKS];   /* of what neighbours send or get */
+static prelude annotations[CLIENTS][BROKER_LINKS]; /* the same of clients, with source routes */
 
 #include "tests/simulation/depth/client_says.h"
 #include "tests/simulation/depth/neighbours.h"
+#include "tests/simulation/depth/client_routes.h"
 
 /* ---- deliveries ---- */
 
@@ -129,7 +134,8 @@ static void broker_heard(client *k, const lane_frame *f, const lane_attach *a, u
     if (handle == k->places) k->places++;
     peer_link *l = &k->links[handle];
     modes_heard(f, modes);
-    *l = (peer_link) { .state = ATTACHED, .receives = !a->receiver, .heard = true, .name = name, .address = ROUTED,
+    *l = (peer_link) { .owner = (uint8_t) (k - clients), .state = ATTACHED, .receives = !a->receiver, .heard = true,
+                       .name = name, .address = ROUTED,
                        .there = a->handle, .sender_mode = modes[0], .second = modes[1],
                        .sends_settled = modes[0] == PN_SND_SETTLED };
     l->lane = (lane_link) { .handle = handle, .outgoing = !l->receives, .count = l->receives ? a->count : 7 };
@@ -179,7 +185,8 @@ static void detach_heard(client *k, const lane_frame *f)
     if (e.description.at && memmem(e.description.at, e.description.size, taken, sizeof taken - 1)) slow_heard(l);
     uint32_t handle = (uint32_t) (l - k->links);
     if (l->state != LEAVING) {
-        HOLDS(l->address == UNAVAILABLE || l->address == ROUTED, "the router detaches link %u", handle);
+        HOLDS(l->address == UNAVAILABLE || l->address == ROUTED || (tables.on && l->address == TABLE),
+              "the router detaches link %u", handle);
         say_end(k, handle, LANE_DETACH);
     }
     link_over(k, handle);
@@ -208,10 +215,14 @@ static void transfer_named(peer_link *l)
     message_comes(l->number);
     const message *m = &ledger.all[l->number];
     if (l->kind) neighbour_gets(l);
+    else if (m->properties) message_at_endpoint(l->number, l->address);
+    else if (m->sourced.on) message_by_route(l->number, l->address, &l->onward, &l->back, l->comes_settled);
     else HOLDS(m->address == l->address, "message %u to address %u comes to %u", l->number, m->address, l->address);
     uint32_t place = m->sender % SENDERS_KNOWN;
-    HOLDS(l->of[place] != m->sender || l->last[place] < l->number, "message %u of sender %u comes behind %u", l->number,
-          m->sender, l->last[place]);
+    /* a table may name an endpoint twice, and a tee may copy to where the message goes */
+    const bool again = (m->properties || m->sourced.on) && l->last[place] == l->number;
+    HOLDS(l->of[place] != m->sender || again || l->last[place] < l->number,
+          "message %u of sender %u comes behind %u", l->number, m->sender, l->last[place]);
     l->of[place] = m->sender;
     l->last[place] = l->number;
 }
@@ -243,19 +254,21 @@ static void annotated_heard(peer_link *l, const uint8_t *octets, uint32_t size)
 {
     prelude *p = prelude_of(l);
     if (!l->parsed) {
-        const uint32_t n = size < PRELUDE - p->size ? size : PRELUDE - p->size;
+        const uint32_t n = size < PRELUDE_ROOM - p->size ? size : PRELUDE_ROOM - p->size;
         memcpy(p->octets + p->size, octets, n);
         p->size += n;
         octets += n;
         size -= n;
-        const uint32_t used = prelude_over(l);
+        const uint32_t place = l->kind ? prelude_place(network.form[l->router]) : HEADER_OCTETS;
+        const uint32_t used = l->kind ? prelude_over(l) : routes_over(l);
         HOLDS(used || !size, "annotations have more than %u octets", p->size);
         if (!used) return;
         l->parsed = true;
-        octets_heard(l, p->octets, prelude_place(network.form[l->router]));
+        if (l->wrapped) return;
+        octets_heard(l, p->octets, place);
         octets_heard(l, p->octets + used, p->size - used);
     }
-    if (size) octets_heard(l, octets, size);
+    if (size && !l->wrapped) octets_heard(l, octets, size);
 }
 
 /* It has read enough of a message. */
@@ -279,16 +292,20 @@ static void transfer_heard(client *k, const lane_frame *f)
     HOLDS(!fault, "a TRANSFER: %s", lane_faults[fault].description);
     if (piece.first) {
         l->nameless = true;
-        l->early = l->waits = l->parsed = false;
-        if (l->kind) prelude_of(l)->size = 0;
+        l->early = l->waits = l->parsed = l->wrapped = false;
+        prelude_of(l)->size = 0;
+        l->onward.count = l->back.count = 0;
+        l->comes_settled = piece.settled;
         l->at = l->number = 0;
         l->id = l->lane.id;
         HOLDS(t.tag.at, "a first TRANSFER has no tag");
         HOLDS(!known_find(k->got, l->id), "delivery %u comes twice", l->id);
     }
     if (l->state != ATTACHED) return;
-    if (l->kind) annotated_heard(l, f->payload, f->payload_size);
+    if (l->kind || (sourced.on && l->address != ROUTED)) annotated_heard(l, f->payload, f->payload_size);
     else octets_heard(l, f->payload, f->payload_size);
+    HOLDS(!l->wrapped || piece.settled, "what is wrapped comes unsettled");
+    if (l->wrapped) return;
     if (!piece.last) {
         if (piece.settled || l->nameless || l->early || l->waits) return;
         if (one_in(20) && may_say(k)) early_outcome(k, l);

@@ -95,11 +95,14 @@ static void say_attach(client *k, uint32_t handle)
 {
     peer_link *l = &k->links[handle];
     uint8_t text[24];
-    *l = (peer_link) { .state = ASKED, .receives = one_in(2), .name = ++names, .address = (uint8_t) below(ADDRESSES),
+    *l = (peer_link) { .owner = (uint8_t) (k - clients), .state = ASKED, .receives = one_in(2), .name = ++names,
+                       .address = (uint8_t) below(ADDRESSES),
                        .sender_mode = (uint8_t) below(3), .second = one_in(4) };
     if (!l->receives && one_in(3)) l->address = ANONYMOUS;
     if (l->address == UNAVAILABLE && !one_in(4)) l->address = BALANCED;
     if (brokers && one_in(3)) l->address = ROUTED;
+    if (tables.on && l->address != ROUTED && !one_in(4))
+        l->address = l->receives ? ENDPOINT + (uint8_t) below(ENDPOINTS) : one_in(3) ? ANONYMOUS : TABLE;
     if (l->receives) l->sender_mode = l->address == SETTLING && one_in(3) ? PN_SND_SETTLED : PN_SND_MIXED;
     l->sends_settled = l->sender_mode == PN_SND_SETTLED;
     l->lane = (lane_link) { .handle = handle, .outgoing = !l->receives };

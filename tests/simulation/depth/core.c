@@ -18,13 +18,16 @@ static ssize_t core_rings(int fd, const void *octets, size_t size);
 #define LEAVE_PORTION 2u
 #define WORKER_BEHIND 20u
 #define RANK_FEW 2u
+#define ROUTES_PORTION 2u
+#define ROUTE_BUSIEST_CHUNK 8u
+#define CORE_BRIEF_NS 2000u
 #include "core/forwarder/unity.c"
 
 enum { PATIENCE_NS = 1000000000, TICK_NS = 10000000 };
 
 static struct {
     core_router *c;
-    core_address *addresses[ADDRESSES];    /* those that are in use */
+    core_address *addresses[NAMED];        /* those that are in use */
     uint32_t awaited, presented, gone[MOST_WORKERS], reclaimed[MOST_WORKERS];
     bool is_gone[MOST_WORKERS];
     /* a DETACH of a link with many deliveries: the worker's later records wait; and its other end */
@@ -38,20 +41,23 @@ static struct {
 } it;
 static sem_t semaphore;
 
-static const uint8_t treatments[ADDRESSES] = { T_BALANCED, T_CLOSEST, T_MULTICAST, T_UNAVAILABLE, T_BALANCED,
-                                               T_MULTICAST, T_CLOSEST, T_BALANCED };
-static const int8_t priorities[ADDRESSES] = { -1, -1, -1, -1, 9, 3, -1, 0 };
+static const uint8_t treatments[NAMED] = { T_BALANCED, T_CLOSEST, T_MULTICAST, T_UNAVAILABLE, T_BALANCED, T_MULTICAST,
+                                           T_CLOSEST, T_BALANCED, T_BALANCED, T_BALANCED, T_BALANCED, T_CLOSEST,
+                                           T_MULTICAST, T_BALANCED, T_CLOSEST, T_BALANCED, T_BALANCED, T_BALANCED,
+                                           T_BALANCED, T_BALANCED, T_BALANCED, T_BALANCED };
+static const int8_t priorities[NAMED] = { -1, -1, -1, -1, 9, 3, -1, 0, -1, -1, -1, -1, -1, 9, 3, -1, -1, -1, -1, -1,
+                                          -1, -1 };
 
 const uint8_t *address_text(uint32_t address)
 {
-    static uint8_t text[ROUTED + 1][ADDRESS_OCTETS + 1];
-    snprintf((char *) text[address], sizeof text[address], "address%u", address);
+    static uint8_t text[NAMED][ADDRESS_OCTETS + 1];
+    snprintf((char *) text[address], sizeof text[address], address < 10 ? "address%u" : "addres%u", address);
     return text[address];
 }
 
 uint32_t address_treatment(uint32_t address)
 {
-    if (address == ROUTED) return BALANCED;
+    if (address == TABLE) return MULTICAST;                /* a copy for each group */
     return treatments[address] == T_MULTICAST ? MULTICAST : treatments[address] == T_UNAVAILABLE ? UNAVAILABLE
         : treatments[address] == T_CLOSEST ? CLOSEST : BALANCED;
 }
@@ -96,6 +102,9 @@ static void go_on(void)
     if (!it.awaited) it.presented = 0;
 }
 
+static void routes_watch(uint32_t address);
+static void routes_note(void);
+
 /* An address, which is made if it is not in use. */
 static core_address *address_of(uint32_t address)
 {
@@ -104,16 +113,19 @@ static core_address *address_of(uint32_t address)
     it.addresses[address] = a = (core_address *) pool_take(&it.c->addresses);
     a->treatment = treatments[address];
     a->priority = priorities[address];
+    routes_watch(address);
     return a;
 }
 
 /* Those that nobody uses any more go. */
 static void addresses_settle(void)
 {
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
-        if (!it.addresses[i] || !address_idle(it.addresses[i])) continue;
-        address_free(it.c, it.addresses[i]);
+    for (uint32_t i = 0; i < NAMED; i++) {
+        core_address *a = it.addresses[i];
+        if (!a || !address_idle(a)) continue;
         it.addresses[i] = NULL;
+        routes_watch(i);
+        address_free(it.c, a);
     }
 }
 
@@ -121,7 +133,7 @@ static void learn(void)
 {
     core_router *c = it.c;
     core_address *a = NULL;
-    for (uint32_t i = 0; i < ADDRESSES; i++)
+    for (uint32_t i = 0; i < NAMED; i++)
         if (c->text_length == ADDRESS_OCTETS && !memcmp(c->text, address_text(i), ADDRESS_OCTETS)) a = address_of(i);
     HOLDS(a, "a message to %.*s", (int) c->text_length, (const char *) c->text);
     HOLDS(alias_insert(c, c->text_scope, c->text, c->text_length, a, false), "no memory");
@@ -129,6 +141,7 @@ static void learn(void)
 
 #include "tests/simulation/depth/core_routes.h"
 #include "tests/simulation/depth/core_neighbours.h"
+#include "tests/simulation/depth/core_tables.h"
 
 static void attach(uint32_t w, const told *t)
 {
@@ -137,16 +150,20 @@ static void attach(uint32_t w, const told *t)
     if (t->address == ROUTED) { route(w, t); return; }
     if (t->kind) { inter_router_attach(w, t); return; }
     core_link terms = { .outgoing = t->outgoing, .capacity = t->capacity ? t->capacity : ROUTERD_LINK_CREDIT,
-                        .settles = t->settles, .growth = !t->capacity && !t->outgoing,
+                        .settles = t->settles,
+                        .to_table = routes.there && t->address == TABLE && (t->to_table || !t->restored),
+                        .growth = !t->capacity && !t->outgoing,
                         .address = t->address == ANONYMOUS ? NULL : address_of(t->address),
                         .connection = t->address == ANONYMOUS ? t->connection + 1 : 0,
                         .granted = t->restored ? t->granted : 0 };
     told answer = *t;
     if (!terms.growth && terms.granted > terms.capacity) terms.granted = terms.capacity;
     answer.refused = terms.address && terms.address->treatment == T_UNAVAILABLE;
+    answer.to_table = terms.to_table;
     if (!t->restored) core_says(w, C_ATTACHED, &answer);
     if (answer.refused) return;
     HOLDS(link_add(it.c, w, t->link, t->generation, &terms), "link %u of worker %u is there", t->link, w);
+    if (t->outgoing) routes_receiver(w, t->address, true);
 }
 
 static void detach(uint32_t w, const told *t)
@@ -155,6 +172,7 @@ static void detach(uint32_t w, const told *t)
     if (cancelled(w, t) || !l) return;
     while (park_finish(it.c, l) == STOP_UNKNOWN) learn();
     if (!link_left(l)) {
+        routes_leaves(l);
         it.held[w].t = *t;
         it.held[w].paired = l->kind == LINK_ROUTED && l->pair;
         if (it.held[w].paired) {
@@ -223,6 +241,7 @@ static void reclaim(uint32_t w)
     }
     routes_lost(w);
     core_reclaim(it.c, w);
+    routes_worker_gone(w);
     inter_routers_lost(w);
     it.awaited &= ~(1u << w);
     it.presented &= ~(1u << w);
@@ -276,6 +295,7 @@ static void core_opens(void)
     it.pristine[1] = c->own.free_count[1];
     it.c = c;
     interior_begin();
+    routes_birth();
 }
 
 void core_body(int number)
@@ -290,8 +310,9 @@ void core_body(int number)
             next = virtual_now + TICK_NS;
         }
         addresses_settle();
+        routes_turn();
         core_publish(it.c);
-        handle(core_run(it.c, next, 0));
+        handle(core_run(it.c, routes_restless() ? 0 : next, 0));
     }
 }
 
@@ -315,7 +336,7 @@ core_view core_see(uint32_t worker, uint32_t link, uint32_t generation)
                       .count = l->count, .address = ANONYMOUS, .draining = l->draining };
     if (!l->outgoing) { v.withheld = l->withheld; v.owed = l->owed; }
     if (l->kind == LINK_ROUTED) v.address = l->pair ? ROUTED : ROUTED + 1;
-    for (uint32_t i = 0; i < ADDRESSES; i++)
+    for (uint32_t i = 0; i < NAMED; i++)
         if (l->kind != LINK_ROUTED && l->address && l->address == it.addresses[i]) v.address = (uint8_t) i;
     return v;
 }
@@ -358,19 +379,21 @@ void core_rests(bool empty)
     HOLDS(!counted(N_BAD_RECORDS), "%lu records made no sense to the core", (unsigned long) counted(N_BAD_RECORDS));
     count_totals(c);
     HOLDS(counted(N_RECEIVED) == counted(N_ACCEPTED) + counted(N_REJECTED) + counted(N_RELEASED) + counted(N_MODIFIED)
-          + counted(N_NO_OUTCOME) + counted(N_PRESETTLED), "deliveries are not counted once: %lu received",
+          + counted(N_NO_OUTCOME) + counted(N_PRESETTLED) + counted(N_OWN_PRESETTLED),
+          "deliveries are not counted once: %lu received",
           (unsigned long) counted(N_RECEIVED));
     uint32_t incoming = 0, outgoing = 0;
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
+    for (uint32_t i = 0; i < NAMED; i++) {
         if (!it.addresses[i]) continue;
         outgoing += it.addresses[i]->out_count;
         incoming += it.addresses[i]->in_count;
     }
     HOLDS(incoming + outgoing <= c->links.live, "%u and %u links of addresses, %u in all", incoming, outgoing,
           c->links.live);
+    core_tables_rest();
     if (!empty) return;
     HOLDS(!c->links.live && !incoming && !outgoing, "%u links are left", c->links.live);
-    HOLDS(c->aliases.count <= ADDRESSES, "%u spellings are left", c->aliases.count);
+    HOLDS(c->aliases.count <= NAMED, "%u spellings are left", c->aliases.count);
 }
 
 void core_shown(void)

@@ -19,7 +19,7 @@ static struct {
     bool known[ROUTERS];
     int hop[ROUTERS];
     core_mask valid[ROUTERS];
-    uint8_t mapped[ADDRESSES];         /* bits of the routers with receivers, as far as the core has heard */
+    uint8_t mapped[NAMED];             /* bits of the routers with receivers, as far as the core has heard */
 } interior;
 
 /* ---- the router protocol ---- */
@@ -58,7 +58,7 @@ static void unmap(uint32_t address, uint32_t bit)
 
 static void announcements_heard(uint32_t bit)
 {
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
+    for (uint32_t i = 0; i < NAMED; i++) {
         const bool now = network.announced[i] >> bit & 1, was = interior.mapped[i] >> bit & 1;
         if (now && !was) map(i, bit);
         if (was && !now) unmap(i, bit);
@@ -67,7 +67,7 @@ static void announcements_heard(uint32_t bit)
 
 static void router_forgotten(uint32_t bit)
 {
-    for (uint32_t i = 0; i < ADDRESSES; i++) if (interior.mapped[i] >> bit & 1) unmap(i, bit);
+    for (uint32_t i = 0; i < NAMED; i++) if (interior.mapped[i] >> bit & 1) unmap(i, bit);
     network_remove(it.c, bit);
     interior.known[bit] = false;
 }
@@ -98,6 +98,7 @@ static void protocol_step(void)
         if (hop >= 0) announcements_heard(bit);
         else if (one_in(2)) router_forgotten(bit);
     }
+    routes_note();
 }
 
 static void news_heard(void)
@@ -245,7 +246,7 @@ uint8_t core_reach(uint32_t address)
 static uint32_t interior_rests(void)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
+    for (uint32_t i = 0; i < NAMED; i++) {
         const core_address *a = it.addresses[i];
         if (!a) continue;
         for (uint32_t hop = 0; a->outstanding && hop < NODES; hop++)

@@ -4,7 +4,10 @@
 
 enum { SET_LINKS = 2 + 2 * ROUTERD_PRIORITIES };       /* a control link in each direction, and a pair per priority */
 
-static prelude *prelude_of(const peer_link *l) { return &preludes[l->router - 1][l->lane.handle]; }
+static prelude *prelude_of(const peer_link *l)
+{
+    return l->kind ? &preludes[l->router - 1][l->lane.handle] : &annotations[l->owner][l->lane.handle];
+}
 
 static void put_between(list_writer *w, uint8_t descriptor, uint8_t kind)
 {
@@ -69,6 +72,7 @@ static void neighbour_begins(const peer_link *l, uint32_t number)
 {
     message *m = &ledger.all[number];
     m->came = came_from(l->router);
+    m->way.closed = circles(m);
     total.from_routers++;
     prelude_make(prelude_of(l), network.form[l->router], &m->came, m->address);
 }
@@ -87,6 +91,18 @@ static uint32_t prelude_over(peer_link *l)
     return place + size;
 }
 
+/* A copy of a message to a route table has come: it begins here, and goes to an endpoint. */
+static void neighbour_gets_by_table(const peer_link *l)
+{
+    const annotated *said = &l->said;
+    uint32_t address = ENDPOINT;
+    HOLDS(said->to, "message %u goes on by a table, and does not say where to", l->number);
+    while (address < NODE && memcmp(l->to, address_text(address), ADDRESS_OCTETS)) address++;
+    HOLDS(said->ingress == 0 && said->length == 1 && !said->trace[0], "message %u has not begun here", l->number);
+    message_at_endpoint(l->number, address);
+    HOLDS(network.lately[address], "message %u goes to routers that have no receivers", l->number);
+}
+
 /* A message has come here as its address, its sender and the network demand. */
 static void neighbour_gets(const peer_link *l)
 {
@@ -94,6 +110,7 @@ static void neighbour_gets(const peer_link *l)
     const annotated *said = &l->said, *was = &m->came;
     const bool from = m->from_router, named = from && !was->nothing && was->ingress != NO_INGRESS;
     total.to_routers++;
+    if (m->properties) { neighbour_gets_by_table(l); return; }
     HOLDS(network.lately[m->address], "message %u goes to routers that have no receivers", l->number);
     HOLDS(!said->to || !memcmp(l->to, address_text(m->address), ADDRESS_OCTETS), "message %u goes to %.8s", l->number,
           (const char *) l->to);

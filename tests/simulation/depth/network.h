@@ -6,7 +6,8 @@
 #ifndef ROUTERD_TESTS_SIMULATION_NETWORK_H
 #define ROUTERD_TESTS_SIMULATION_NETWORK_H
 
-#include "tests/simulation/depth/simulation.h"
+#include "tests/simulation/depth/sourced.h"
+#include "tests/simulation/depth/tables.h"
 
 network_view network;
 
@@ -19,7 +20,7 @@ const uint8_t *router_text(uint32_t bit)
 
 static void network_said(void)
 {
-    for (uint32_t i = 0; i < ADDRESSES; i++) network.lately[i] |= network.announced[i];
+    for (uint32_t i = 0; i < NAMED; i++) network.lately[i] |= network.announced[i];
     network.news = true;
     shared.semaphore++;
 }
@@ -28,7 +29,7 @@ static void network_said(void)
 void network_begin(uint64_t seed)
 {
     memset(&network, 0, sizeof network);
-    if (seed % 3 != 1) return;
+    if (seed % 3 != 1 || sourced.on) return;
     network.neighbours = 1 + one_in(2);
     network.joined = one_in(2);
     network.streams = one_in(2);
@@ -36,6 +37,8 @@ void network_begin(uint64_t seed)
     for (uint32_t i = 1; i <= network.neighbours; i++) network.form[i] = (uint8_t) (1 + below(3));
     for (uint32_t i = 0; i < ADDRESSES; i++)
         if (address_treatment(i) != UNAVAILABLE) network.announced[i] = (uint8_t) (below(8) << 1);
+    for (uint32_t i = ENDPOINT; tables.on && i < NODE; i++)
+        if (one_in(3)) network.announced[i] = (uint8_t) (below(8) << 1);
     network_said();
 }
 
@@ -44,6 +47,7 @@ void network_changes(void)
     const uint32_t at = below(ADDRESSES + 2), bit = 1 + below(BEYOND);
     if (at == ADDRESSES) network.beyond = 1 + below(network.neighbours);
     else if (at > ADDRESSES) network.joined = one_in(2);
+    else if (tables.on && one_in(2)) network.announced[ENDPOINT + below(ENDPOINTS)] ^= (uint8_t) (1u << bit);
     else if (address_treatment(at) != UNAVAILABLE) network.announced[at] ^= (uint8_t) (1u << bit);
     network_said();
 }

@@ -24,16 +24,24 @@ static bool message_begins(client *k, peer_link *l, lane_transfer *t)
     delivery_known *s = NULL;
     bool settled = l->sender_mode == PN_SND_SETTLED || (l->sender_mode == PN_SND_MIXED && one_in(3));
     if (!settled && !(s = known_new(k->sent, &k->sent_count))) return false;
-    const uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
-    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind ? PRELUDE : 0);
+    uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
+    if (tables.on && l->address == ANONYMOUS && !one_in(3))
+        address = one_in(6) ? ENDPOINT + (uint8_t) below(ENDPOINTS) : TABLE;
+    const bool by_route = sourced.on && l->address == ANONYMOUS && address != UNAVAILABLE && address != SETTLING
+        && !one_in(4);
+    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind || by_route ? PRELUDE : 0)
+        - (address == TABLE ? PROPERTIES_MOST : 0);
     const uint32_t body = some_body();
-    l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled);
+    l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled,
+                            l->address == TABLE);
     l->at = 0;
     l->settled = settled;
     ledger.all[l->number].targeted = l->address != ANONYMOUS;
     ledger.all[l->number].from_router = l->kind;
+    if (by_route) route_begins(k, l, l->number);
     if (l->kind) neighbour_begins(l, l->number);
-    else if (network.neighbours && address_treatment(address) == MULTICAST && ledger.calm <= ledger.rested)
+    else if (network.neighbours && address != TABLE && address_treatment(address) == MULTICAST
+             && ledger.calm <= ledger.rested)
         ledger.all[l->number].wanted = core_reach(address);    /* the core knows of all that is gone */
     t->tag = (amqp_octets) { (const uint8_t *) &l->number, sizeof l->number };
     t->has_format = true;
@@ -51,7 +59,7 @@ static bool sender_sends(client *k, peer_link *l)
     bool first = !l->number;
     if (first && !message_begins(k, l, &t)) return false;
     message *m = &ledger.all[l->number];
-    const prelude *p = l->kind ? prelude_of(l) : NULL;
+    const prelude *p = l->kind || m->sourced.on ? prelude_of(l) : NULL;
     uint32_t left = m->length + (p ? p->size : 0) - l->at, n = listener_terms.frame - LANE_TRANSFER_MAX;
     if (!listener_terms.whole && one_in(4)) n = 1 + below(n);
     if (n > left) n = left;
@@ -61,7 +69,8 @@ static bool sender_sends(client *k, peer_link *l)
     if (first && t.more) total.streams++;
     lane_send(&k->s, &l->lane, &t);
     uint8_t *at = lane_put_transfer(frame, 0, &t);
-    if (!t.aborted && p) annotated_write(p, network.form[l->router], l->number, l->at, n, at);
+    const uint8_t form = l->kind ? network.form[l->router] : ANNOTATIONS_MAP;
+    if (!t.aborted && p) annotated_write(p, form, l->number, l->at, n, at);
     else if (!t.aborted) message_write(l->number, l->at, n, at);
     say(k, frame, lane_put_size(frame, at + (t.aborted ? 0 : n)));
     l->at += n;

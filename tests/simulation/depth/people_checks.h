@@ -44,6 +44,7 @@ void people_tell(void)
         }
     }
     core_shown();
+    tables_tell();
     for (uint32_t i = 0; i < CLIENTS; i++) {
         const client *k = &clients[i];
         if (!k->connected) continue;

@@ -9,9 +9,12 @@
  *   ..._routes.h     what Python does for link routes
  *   ..._neighbours.h what Python does for connections to other routers
  *   network.h      the routers besides this one
+ *   tables.h       route tables, and the judge of messages that go by them
+ *   sourced.h      source routes, and the judge of messages on them
  *   client.h       clients, who know the protocol and remember what they were told
  *   ledger.h       what has become of each message
- *   world.c        the supervisor, the scheduler, and lives
+ *   supervisor.h   shared memory, deaths and births
+ *   world.c        the scheduler, and lives
  *
  * A point is an access to shared memory that orders others: a store that publishes, or a load that looks for what was
  * published.  A process runs up to one of its next points; then somebody else does.  A process that has died is not
@@ -30,6 +33,11 @@
 enum { MOST_WORKERS = 3, CLIENTS = 8, CLIENT_LINKS = 5, BROKER_LINKS = (CLIENTS - 1) * CLIENT_LINKS, ADDRESSES = 8 };
 enum { NEIGHBOURS_LINKS = 26 };        /* of a connection to a router, at most */
 enum { ROUTED = ADDRESSES };           /* the address of the link route: brokers are behind it */
+/* the address of a route table, and those of its endpoints; those of route workers; all that have a text */
+enum { TABLE = ROUTED + 1, ENDPOINT, ENDPOINTS = 6, NODE = ENDPOINT + ENDPOINTS, ROUTE_NODES = 6,
+       NAMED = NODE + ROUTE_NODES };
+
+enum life_kind { PLAIN, TABLES, SOURCED, KINDS };           /* a life of each begins with a seed */
 
 /* ---- chance ---- */
 
@@ -137,7 +145,7 @@ typedef struct {
     uint32_t capacity, request, session;   /* request, session: of the other end of a link-route pair */
     uint8_t address, modes[2];         /* ANONYMOUS: none; settle modes of sender and receiver */
     uint8_t kind, router;              /* between routers: LINK_CONTROL or LINK_DATA; a connection's router; 0: none */
-    bool outgoing, settles, restored, refused, routed;
+    bool outgoing, settles, restored, refused, routed, to_table;
     char name[24];
 } told;
 
@@ -148,8 +156,8 @@ enum { NEXT = 2, BEYOND, ROUTERS };    /* by their bits: 0 is this one, NEXT are
 typedef struct {
     uint32_t neighbours;               /* 0: in this life this router is alone */
     uint8_t form[NEXT + 1];            /* of annotations: enum content_annotations */
-    uint8_t announced[ADDRESSES];      /* bits of the routers that have receivers */
-    uint8_t lately[ADDRESSES];         /* bits of those that have had some since all was at rest */
+    uint8_t announced[NAMED];          /* bits of the routers that have receivers */
+    uint8_t lately[NAMED];             /* bits of those that have had some since all was at rest */
     uint32_t beyond;                   /* the neighbour that is next to BEYOND */
     bool joined;                       /* the neighbours are next to each other */
     bool streams;                      /* they have links for streams */
@@ -220,7 +228,7 @@ bool people_wait(void);                /* somebody waits for the router */
 
 typedef struct {
     uint64_t messages, presettled, streams, settled, accepted, received, links, connections, worker_deaths, core_deaths,
-        supervisor_deaths, vanished, lives, steps, to_routers, from_routers, idle;
+        supervisor_deaths, vanished, lives, steps, to_routers, from_routers, idle, by_table, tables, by_route, detours;
 } totals;
 extern totals total;
 

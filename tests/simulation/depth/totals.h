@@ -26,6 +26,9 @@ static void totals_tell(uint64_t seed, double took)
     printf("messages to routers %llu, from routers %llu; links of who takes nothing %llu\n",
            (unsigned long long) total.to_routers, (unsigned long long) total.from_routers,
            (unsigned long long) total.idle);
+    printf("messages by tables %llu, tables %llu; by source routes %llu, traced %llu\n",
+           (unsigned long long) total.by_table, (unsigned long long) total.tables,
+           (unsigned long long) total.by_route, (unsigned long long) total.detours);
 }
 
 #endif

@@ -35,6 +35,7 @@ static int worker_posts(sem_t *whose);
 #include "workers/loop/unity.c"
 
 #include "shm/memory/layout.h"
+#include "tests/simulation/depth/sourced.h"
 
 enum { BACKLOG = 4, POLL_NS = 1000000000 };
 #define BROKER "broker"                /* the container of those behind the link route */
@@ -57,6 +58,7 @@ static struct {
     bool core_back, core_gone;         /* what the supervisor has said, in this order */
     bool born, serving, quiet, coming;
     engine_half engines[WIRES];        /* by the wire */
+    route_engine routes;
     told openings[OPENINGS];           /* whose names other links still have */
     uint32_t opening_count;
 } workers[MOST_WORKERS];
@@ -74,7 +76,7 @@ static uint8_t address_of(pn_terminus_t *t)
 {
     const char *text = pn_terminus_get_address(t);
     if (!text || !*text) return ANONYMOUS;
-    for (uint8_t i = 0; i <= ROUTED; i++) if (!strcmp(text, (const char *) address_text(i))) return i;
+    for (uint8_t i = 0; i < NAMED; i++) if (!strcmp(text, (const char *) address_text(i))) return i;
     HOLDS(false, "a link to %s", text);
 }
 
@@ -96,7 +98,7 @@ static void tell(pump *p, worker_link *k)
                .address = k->routed ? ROUTED : address_of(at), .capacity = link_configured(k),
                .restored = k->open && !k->asked, .granted = k->outgoing || !k->open ? 0 : resync_credit(k),
                .settles = k->outgoing && modes[0] == PN_SND_SETTLED, .routed = k->routed, .request = k->asked,
-               .kind = kind_of(at),
+               .kind = kind_of(at), .to_table = k->to_table,
                .modes = { (uint8_t) modes[0], (uint8_t) modes[1] } };
     snprintf(t.name, sizeof t.name, "%s", pn_link_name(k->engine));
     k->known = true;
@@ -134,6 +136,7 @@ static void link_opens(pump *p, const told *t)
     pn_link_open(engine);
     k->open = true;
     k->anonymous = !k->outgoing && t->address == ANONYMOUS;
+    k->to_table = t->to_table;
     mark_dirty(p, k->conn);
 }
 
@@ -182,6 +185,11 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
         if (k->asked) { worker_says(p, C_LINK_REFUSED, &(told) { .request = k->asked }); return; }
         worker_says(p, C_DETACH, &(told) { .link = pool_index(&p->links, k), .generation = k->slot.generation });
         return;
+    case EV_ROUTE_SENDER:
+        k->sender->anonymous = k->anonymous;
+        k->sender->off = !k->anonymous;        /* no link leads to a route worker */
+        return;
+    case EV_MESSAGE_REFUSED: HOLDS(sourced.on, "a message is refused: %s", (const char *) object); return;
     default: HOLDS(false, "event %d", event);
     }
 }
@@ -216,6 +224,19 @@ static bool present_all(pump *p)
     return blocks_left(p);
 }
 
+/* Takes the newest configuration of route workers into use (workers/source_routes/senders.py). */
+static void routes_configure(uint32_t w)
+{
+    static uint8_t bytes[NODE_TABLE];
+    if (!sourced.on || sourced.used[w] == sourced.count) return;
+    const uint32_t version = sourced.count;
+    route_table *t = route_table_load(bytes, sourced_table(version, bytes));
+    HOLDS(t, "a table of route workers makes no sense");
+    route_engine_set(&workers[w].routes, t);
+    workers[w].p.routes = &workers[w].routes;
+    sourced.used[w] = version;
+}
+
 static void supervisor_says(uint32_t w)
 {
     pump *p = &workers[w].p;
@@ -238,6 +259,7 @@ static void supervisor_says(uint32_t w)
         workers[w].coming = false;
     }
     openings_step(w);
+    routes_configure(w);
     publish_actions(p);
     while (workers[w].waiting) {
         int number = workers[w].backlog[--workers[w].waiting];
@@ -286,6 +308,9 @@ static void worker_opens(uint32_t w)
                                            .window = listener_terms.window, .widest = 2 * listener_terms.window,
                                            .link_capacity = listener_terms.capacity, .mechanisms = "ANONYMOUS" };
     workers[w].born = true;
+    HOLDS(route_engine_open(&workers[w].routes), "no memory");
+    if (sourced.on) sourced.used[w] = 0;
+    routes_configure(w);
 }
 
 void worker_birth(uint32_t w)

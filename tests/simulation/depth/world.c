@@ -1,7 +1,8 @@
 /* The supervisor, the scheduler, and lives.
  *
- * Arguments: seed, lives, seconds of CPU time (0: no limit).  A life of seed s is the same in each run: one that fails
- * is told with its seed, and `world SEED 1` repeats it alone.
+ * Arguments: seed, seeds (0: no limit), seconds of CPU time (0: no limit), kind of lives (enum life_kind; without it
+ * each seed begins one of each).  A life is the same in each run: one that fails is told with its seed and its kind,
+ * and `world SEED 1 0 KIND` repeats it alone.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,8 @@
 #include "shm/memory/layout.h"
 #include "tests/simulation/depth/simulation.h"
 #include "tests/simulation/depth/network.h"
+#include "tests/simulation/depth/tables_model.h"
+#include "tests/simulation/depth/sourced_model.h"
 #include "tests/simulation/depth/totals.h"
 
 enum {
@@ -31,6 +34,7 @@ uint64_t chance_state;
 segments shared;
 
 static uint64_t life_seed, life_steps, generations;
+static enum life_kind life_kind;
 static struct {
     uint32_t generation[MOST_WORKERS + 1];
     bool noticed[MOST_WORKERS + 1], reclaiming[MOST_WORKERS];
@@ -46,8 +50,8 @@ __attribute__((noreturn)) void failed(const char *file, int line, const char *co
 {
     va_list given;
     va_start(given, form);
-    fprintf(stderr, "\nSEED=%llu fails at step %llu of its life, %llu ns: ", (unsigned long long) life_seed,
-            (unsigned long long) life_steps, (unsigned long long) virtual_now);
+    fprintf(stderr, "\nSEED=%llu kind %d fails at step %llu of its life, %llu ns: ", (unsigned long long) life_seed,
+            (int) life_kind, (unsigned long long) life_steps, (unsigned long long) virtual_now);
     vfprintf(stderr, form, given);
     fprintf(stderr, "\n    %s:%d: %s, running: %d; deaths of workers %llu, of cores %llu\n", file, line, condition,
           running,
@@ -60,147 +64,12 @@ __attribute__((noreturn)) void failed(const char *file, int line, const char *co
 
 static void crashed(int signal)
 {
-    fprintf(stderr, "\nSEED=%llu fails at step %llu of its life: signal %d, running: %d\n",
-            (unsigned long long) life_seed, (unsigned long long) life_steps, signal, running);
+    fprintf(stderr, "\nSEED=%llu kind %d fails at step %llu of its life: signal %d, running: %d\n",
+            (unsigned long long) life_seed, (int) life_kind, (unsigned long long) life_steps, signal, running);
     _Exit(1);
 }
 
-/* ---- shared memory ---- */
-
-static uint8_t *memory(size_t size)
-{
-    uint8_t *at = (uint8_t *) aligned_alloc(4096, layout_page_up(size));
-    HOLDS(at, "no memory");
-    return (uint8_t *) memset(at, 0, layout_page_up(size));
-}
-
-static void memory_reset(void)
-{
-    for (uint32_t w = 0; w < shared.workers; w++)
-        HOLDS(ring_format((routerd_ring *) (shared.rings + layout_action_ring(w)), shared.ring_room)
-              && ring_format((routerd_ring *) (shared.rings + layout_work_ring(w)), shared.ring_room), "no ring");
-    for (uint32_t i = 0; i <= shared.workers; i++) {
-        arena_view v;
-        const size_t size = i < shared.workers ? shared.arena_bytes : shared.core_bytes;
-        layout_format_arena(shared.arena[i], size);
-        HOLDS(arena_attach(&v, shared.arena[i], size), "no arena");
-        arena_mark_none(&v);
-    }
-    doorbell_wake((routerd_doorbell *) (shared.control + layout_core_doorbell()));
-    shared.semaphore = 0;
-}
-
-static void memory_begin(void)
-{
-    if (!shared.control) {
-        shared.control = memory(layout_control_bytes(MOST_WORKERS));
-        shared.rings = memory(layout_rings_bytes(MOST_WORKERS));
-        for (int i = 0; i <= MOST_WORKERS; i++) shared.arena[i] = memory(ARENA_MOST);
-    }
-    shared.workers = 1 + below(MOST_WORKERS);
-    shared.ring_room = 16u << below(5);
-    shared.arena_bytes = life.arena;
-    shared.core_bytes = CORE_ARENA;
-    memset(shared.control, 0, layout_board(shared.workers));
-    for (uint32_t i = 0; i < shared.workers; i++) memset(shared.arena[i], 0, shared.arena_bytes);
-    memset(shared.arena[shared.workers], 0, shared.core_bytes);
-    memset(shared.bell, 0, sizeof shared.bell);
-    memset(shared.wake, 0, sizeof shared.wake);
-    layout_format_control(shared.control, shared.workers, shared.arena_bytes);
-    memory_reset();
-}
-
-/* ---- deaths ---- */
-
-static void worker_dies(uint32_t w)
-{
-    worker_bury(w);
-    process_kill((int) w);
-    people_disturbed();
-    life.noticed[w] = false;
-    total.worker_deaths++;
-}
-
-static void core_dies(void)
-{
-    process_kill(CORE);
-    people_disturbed();
-    life.noticed[MOST_WORKERS] = false;
-    total.core_deaths++;
-}
-
-static void all_die(void)
-{
-    for (uint32_t w = 0; w < shared.workers; w++) if (processes[w].alive) worker_dies(w);
-    if (processes[CORE].alive) core_dies();
-    memset(life.reclaiming, 0, sizeof life.reclaiming);
-    memset(life.noticed, 1, sizeof life.noticed);
-    memset(shared.control, 0, layout_board(shared.workers));
-    layout_format_control(shared.control, shared.workers, shared.arena_bytes);
-    life.orphaned = true;
-    total.supervisor_deaths++;
-}
-
-static void somebody_dies(void)
-{
-    uint32_t which = below(8);
-    if (!which && life.all_die) { all_die(); return; }
-    if (which < 3 && life.core_dies) {
-        if (processes[CORE].alive) core_dies();
-    } else if (life.workers_die) {
-        uint32_t w = below(shared.workers);
-        if (processes[w].alive) worker_dies(w);
-    }
-}
-
-/* ---- the supervisor ---- */
-
-static void core_lost(void)
-{
-    life.noticed[MOST_WORKERS] = life.orphaned = true;
-    for (uint32_t w = 0; w < shared.workers; w++) {
-        life.reclaiming[w] = false;
-        if (processes[w].alive && !worker_core_gone(w)) worker_dies(w);
-    }
-}
-
-/* Starts a core once all workers have let go of the former one. */
-static bool core_starts(void)
-{
-    uint32_t outlived = 0;
-    for (uint32_t w = 0; w < shared.workers && life.orphaned; w++) {
-        if (!processes[w].alive) continue;
-        if (!worker_quiet(w)) return false;
-        outlived |= 1u << w;
-    }
-    if (life.orphaned) memory_reset();
-    life.orphaned = false;
-    for (uint32_t w = 0; w < shared.workers; w++) life.noticed[w] |= !processes[w].alive;
-    core_birth(outlived, ++generations * 0x9e3779b97f4a7c15ull);
-    for (uint32_t w = 0; w < shared.workers; w++) if (outlived >> w & 1) worker_core_back(w);
-    return true;
-}
-
-/* Does one thing that is due; false: nothing is. */
-static bool supervisor_step(void)
-{
-    if (!processes[CORE].alive && !life.noticed[MOST_WORKERS]) { core_lost(); return true; }
-    if (!processes[CORE].alive) return core_starts();
-    for (uint32_t w = 0; w < shared.workers; w++) {
-        if (processes[w].alive) continue;
-        if (!life.noticed[w]) {
-            life.noticed[w] = life.reclaiming[w] = true;
-            core_worker_gone(w, life.generation[w]);
-            return true;
-        }
-        if (life.reclaiming[w] && core_reclaimed(w) != life.generation[w]) continue;
-        life.reclaiming[w] = false;
-        life.generation[w] = (uint32_t) ++generations;
-        worker_birth(w);
-        return true;
-    }
-    return false;
-}
+#include "tests/simulation/depth/supervisor.h"
 
 /* ---- the scheduler ---- */
 
@@ -260,6 +129,8 @@ static void step(void)
 {
     bool done;
     if (life.deaths && one_in(life.deaths)) { somebody_dies(); step_over(); return; }
+    if (tables.on && one_in(tables.changes)) { tables_change(); step_over(); return; }
+    if (sourced.on && one_in(sourced.changes)) { sourced_change(); step_over(); return; }
     switch (below(32)) {
     case 0: done = supervisor_step(); break;
     case 1 ... 12: done = client_turn(); break;
@@ -328,11 +199,12 @@ static void takers_terms(void)
     life.clients = CLIENTS;
 }
 
-static void life_begin(uint64_t seed)
+static void life_begin(uint64_t seed, enum life_kind kind)
 {
     static const uint32_t deaths[] = { 0, 0, 300, 1500, 5000, 12000 }, strides[] = { 1, 2, 8, 40, 200 };
     life_seed = seed;
-    chance_state = (seed + 1) * 0x9e3779b97f4a7c15ull;
+    life_kind = kind;
+    chance_state = (seed + 1) * 0x9e3779b97f4a7c15ull ^ (uint64_t) kind << 32;
     if (!chance_state) chance_state = 1;
     for (int i = 0; i < 8; i++) (void) chance();
     life_steps = generations = 0;
@@ -343,8 +215,10 @@ static void life_begin(uint64_t seed)
     life.core_dies = !life.workers_die || one_in(2);
     life.all_die = one_in(4);
     life.stride = strides[below(5)];
-    life.takers = seed % 8 == 5;
+    life.takers = kind == PLAIN && seed % 8 == 5;
     life.clients = 2 + below(CLIENTS - 1);
+    tables_begin(kind == TABLES);
+    sourced_begin(kind == SOURCED);
     network_begin(seed);
     if (life.clients <= network.neighbours) life.clients = network.neighbours + 1;
     life_terms();
@@ -369,9 +243,10 @@ static void life_end(void)
     for (int i = 0; i < WIRES; i++) wires[i].used = false;
 }
 
-static void live(uint64_t seed)
+static void live(uint64_t seed, enum life_kind kind)
 {
-    life_begin(seed);
+    setitimer(ITIMER_VIRTUAL, &(struct itimerval) { .it_value.tv_sec = LIFE_SECONDS }, NULL);
+    life_begin(seed, kind);
     total.lives++;
     for (int phase = 0; phase < PHASES; phase++) {
         people_oblige(false);
@@ -390,6 +265,7 @@ int main(int argc, char **argv)
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, lives = argc > 2 ? strtoull(argv[2], NULL, 10)
           : 0;
     const double seconds = argc > 3 ? atof(argv[3]) : 0;
+    const int only = argc > 4 ? atoi(argv[4]) : KINDS;
     struct timespec began, now;
     stack_t stack = { .ss_sp = malloc(1 << 16), .ss_size = 1 << 16 };
     struct sigaction action = { .sa_handler = crashed, .sa_flags = SA_ONSTACK };
@@ -407,8 +283,8 @@ int main(int argc, char **argv)
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
         if (lives && i >= lives) break;
         if (seconds > 0 && (double) (now.tv_sec - began.tv_sec) >= seconds) break;
-        setitimer(ITIMER_VIRTUAL, &(struct itimerval) { .it_value.tv_sec = LIFE_SECONDS }, NULL);
-        live(seed + i);
+        for (int kind = 0; kind < KINDS; kind++)
+            if (only == KINDS || kind == only) live(seed + i, (enum life_kind) kind);
     }
     const double took = (double) (now.tv_sec - began.tv_sec) + (double) (now.tv_nsec - began.tv_nsec) / 1e9;
     totals_tell(seed, took);

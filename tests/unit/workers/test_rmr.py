@@ -148,6 +148,19 @@ def test_what_the_core_says_of_links():
     assert not world.rmr.take(Close(1, 4, Error("a:b")))
 
 
+def test_a_new_core_hears_which_links_report_keys():
+    """Its predecessor may not have had the table yet."""
+    world = World()
+    world.rmr.opened(1, 3)
+    world.rmr.take(Attached(1, 5, to_table=True))
+    world.rmr.take(Attached(2, 5))
+    world.said.clear()
+    world.rmr.link_present(1, 5)
+    world.rmr.link_present(2, 5)
+    told = [(one.link, one.restored, one.to_table) for one in world.said if isinstance(one, Attach)]
+    assert told == [(1, True, True), (2, True, False)]
+
+
 def test_a_lost_connection_is_forgotten():
     """The core is told why."""
     world = World()
