@@ -8,15 +8,17 @@ import pytest
 
 from tests.fuzz.catalogue import ROOT
 from tests.support.simulation.build import PARTS, compiled, linked
-from tests.support.simulation.mutants import MUTANTS, PLAIN, SOURCED, TABLES, Mutant
+from tests.support.simulation.mutants import IN_LIVES, PLAIN, SOURCED, TABLES, Mutant
+from tests.support.simulation.plane_mutants import BY_ROUTE, BY_TABLES
 
 LIVES = 60, 30, 30  # of each kind
 MOST = 1200  # lives in which a fault is searched for
 AGAIN = 10  # lives that are the same a second time
 SECONDS = 500  # for a program, on a machine that does much else
 
-pytestmark = pytest.mark.timeout(SECONDS + 100)
+MUTANTS = [*IN_LIVES, *BY_TABLES, *BY_ROUTE]
 
+pytestmark = pytest.mark.timeout(SECONDS + 100)
 
 FAULTS = """#include <stdlib.h>
 int the_fault = -1;

@@ -60,6 +60,7 @@ static prelude annotations[CLIENTS][BROKER_LINKS]; /* the same of clients, with 
 #include "tests/simulation/depth/client_says.h"
 #include "tests/simulation/depth/neighbours.h"
 #include "tests/simulation/depth/client_routes.h"
+static void slow_heard(const peer_link *l);  /* takers.h */
 
 /* ---- deliveries ---- */
 
@@ -161,16 +162,6 @@ static void attach_heard(client *k, const lane_frame *f)
     l->there = a.handle;
     if (l->receives) l->lane.count = a.count;
     if (l->state == ASKED) l->state = ATTACHED;
-}
-
-/* The router has given up a link of a link route because its receiver takes nothing: that is the idle one, or gone. */
-static void slow_heard(const peer_link *l)
-{
-    total.idle++;
-    for (uint32_t i = 0; i < CLIENTS; i++)
-        for (uint32_t j = 0; j < clients[i].places && clients[i].connected && !clients[i].broker; j++)
-            HOLDS(clients[i].links[j].name != l->name || clients[i].links[j].state == DETACHED
-                  || clients[i].taker == IDLE_TAKER, "client %u, who takes something, loses link %u", i, j);
 }
 
 static void detach_heard(client *k, const lane_frame *f)

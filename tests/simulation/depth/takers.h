@@ -9,6 +9,16 @@ enum { FED = 150, FED_AT_ONCE = 8 };   /* credit of theirs; messages of the brok
 #define DEAF_NS 30000000000ull         /* for which the idle one hears nothing */
 #define PAUSE_NS 500000000ull          /* of the slow one */
 
+/* The router has given up a link of a link route because its receiver takes nothing: that is the idle one, or gone. */
+static void slow_heard(const peer_link *l)
+{
+    total.idle++;
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        for (uint32_t j = 0; j < clients[i].places && clients[i].connected && !clients[i].broker; j++)
+            HOLDS(clients[i].links[j].name != l->name || clients[i].links[j].state == DETACHED
+                  || clients[i].taker == IDLE_TAKER, "client %u, who takes something, loses link %u", i, j);
+}
+
 static void taker_waits(client *k, uint64_t until)
 {
     k->deaf_until = until;
