@@ -42,9 +42,15 @@ class Seen:
         self._ranges: dict[Writer, list[Range]] = {}
 
     def add(self, records: Iterable[Numbered]) -> None:
-        """Add numbers; those that are there already may be among them."""
+        """Add numbers; those that are there already may be among them.
+
+        A range of which not all are there, such as compaction makes of many, adds none if as many were seen within it:
+        `joined` would count them twice, and nothing would be missing any more.
+        """
         for writer, ranges in _by_writer(records).items():
-            self._ranges[writer] = joined([*self._ranges.get(writer, []), *ranges], RANGES)
+            there = self._ranges.get(writer, [])
+            new = [one for one in ranges if one.whole or self._there(there, one.first, one.last) < one.there]
+            self._ranges[writer] = joined([*there, *new], RANGES)
 
     def keep(self, writers: Collection[Writer]) -> None:
         """Forget all other writers."""
@@ -64,13 +70,18 @@ class Seen:
     @staticmethod
     def _lacking(ranges: list[Range], first: int, last: int) -> int:
         """Return how many numbers are missing of one writer, whose ranges are in order."""
+        at = bisect_right(ranges, first, key=attrgetter("first")) - 1
+        start = first
+        if at > 0 and ranges[at].first == first:
+            start = min(first, ranges[at - 1].last + 1)
+        return max(0, last - start + 1 - Seen._there(ranges, start, last))
+
+    @staticmethod
+    def _there(ranges: list[Range], first: int, last: int) -> int:
+        """Return how many of these numbers are in ranges in order."""
         at = max(0, bisect_right(ranges, first, key=attrgetter("first")) - 1)
         end = bisect_right(ranges, last, key=attrgetter("first"))
-        start = first
-        if at and ranges[at].first == first:
-            start = min(first, ranges[at - 1].last + 1)
-        there = sum(_within(one, start, last) for one in ranges[at:end])
-        return max(0, last - start + 1 - there)
+        return sum(_within(one, first, last) for one in ranges[at:end])
 
 
 def _within(one: Range, first: int, last: int) -> int:

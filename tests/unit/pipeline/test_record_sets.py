@@ -50,6 +50,20 @@ def test_what_touches_the_first_number_is_before_it() -> None:
     assert missing(records, [(*one, 1, 3, 3), (*one, 6, 6, 1)]) == 2
 
 
+def test_an_hour_that_is_seen_again_leaves_missing_what_is() -> None:
+    """Also one with many gaps, of which compaction makes a range that only counts its records."""
+    one = ("R1", "b", 0)
+    exact: Records = [(*one, 1, 4, 4), (*one, 6, 9, 4)]
+    counted: Records = [(*one, 1, 9, 8)]
+    for first in (exact, counted):
+        seen = Seen()
+        seen.add(first)
+        assert seen.missing(first) == 1
+        now: Records = [*counted, (*one, 10, 12, 3)]
+        seen.add(now)
+        assert seen.missing(now) == 1
+
+
 def test_writers_that_are_gone_are_forgotten() -> None:
     one, other = ("R1", "b", 0), ("R1", "c", 0)
     seen = Seen()
