@@ -15,14 +15,17 @@ from pipeline.errors import PipelineError
 from pipeline.flow_log.holding import held, places_for
 from pipeline.flow_log.hours import Period
 from pipeline.flow_log.survey import survey
+from pipeline.hourly import VERSION
 from pipeline.output import catalogue
 from pipeline.output.days import results_in
 from pipeline.output.directory import RESULTS, STREAM, claimed
-from pipeline.output.generations import PLAN, REPORT, read, records_known, replaceable
+from pipeline.output.generations import PLAN, REPORT, pointed, read, replaceable
+from pipeline.output.rollups import Rollups
 from pipeline.plan import Wishes, shown
 from pipeline.report.write import report as write_report
 from pipeline.stopping import until_stopped
 from pipeline.tables.capacity import Costs
+from pipeline.unread import unread
 
 Start = Callable[..., AbstractContextManager[SparkSession]]  # with the number of records to read, if it is known
 
@@ -45,7 +48,8 @@ def run(
     if names and (with_report or with_plan):
         raise PipelineError("--report and --plan need all tables: leave out --tables")
     choice, costs = batch.Choice(Period.of(since, until), names), Costs(**costs_us)
-    wanted = list(batch.chosen(batch.recipes_of(costs), names))  # refuses an unknown one before Spark starts
+    recipes = batch.recipes_of(costs)
+    wanted = list(batch.chosen(recipes, names))  # refuses an unknown one before Spark starts
     if register is not None:
         catalogue.check(register)
     warn = partial(click.echo, err=True)
@@ -66,7 +70,9 @@ def run(
                 "and former results stay: give the directory of a flowLog, or wait for the first file, which a router "
                 "completes after `rollAge`"
             )
-        with start(found.rows - records_known(place)) as spark:
+        former = Rollups(place, pointed(place), VERSION)
+        rollups = batch.rollups_of(batch.chosen(recipes, names))
+        with start(unread((*found.clean, *found.tangled), former, rollups)) as spark:
             stop.listen()
             places = places_for(spark, kept)
             try:
