@@ -215,6 +215,27 @@ static void too_much(void)
     broker_goes();
 }
 
+/* Who comes later waits for an answer that nobody reads. */
+static void joins_one_not_read(void)
+{
+    broker_comes();
+    const name hog = link_of(HOG, false, 0), same = link_of(HOG, false, 1);
+    sends(hog, 12, false);
+    few_blocks(true);
+    sends(hog, 12, false);
+    broker.c->lane->held_most = broker.c->lane->held;
+    for (int i = 0; i < 2; i++) sends(hog, 1, false);
+    CHECK(!broker.c->reading, "it is read on");
+    pass(MINUTE);
+    there(hog, "the only client");
+    (void) link_asked(OTHER, false, 1, broker.handles++);
+    pass(SLOW_LOOK_MS + SLACK);
+    gone(hog, "another client waits for an answer");
+    there(same, "of which nothing waits");
+    CHECK(broker.c->reading, "the answer is not read");
+    broker_goes();
+}
+
 /* ---- portions ---- */
 
 /* A client has many slow links: some end with each sweep. */
@@ -307,6 +328,7 @@ int main(void)
     behind_a_neighbour();
     joins();
     too_much();
+    joins_one_not_read();
     many();
     unread();
     return 0;

@@ -77,11 +77,10 @@ static void say_begun(uint16_t channel)
     say_list(&broker.k, frame, &w);
 }
 
-/* A link of a client in a session of that number, which the broker answers. */
-static name link_of(uint32_t client, bool neighbour, uint32_t session)
+/* A link of a client in a session of that number, for which the broker is asked. */
+static worker_link *link_asked(uint32_t client, bool neighbour, uint32_t session, uint32_t handle)
 {
     char text[16];
-    const uint32_t handle = broker.handles++;
     snprintf(text, sizeof text, "l%u", handle);
     worker_link *k = dial_link(&world.p, broker.c, ROUTED_SESSIONS + session, client, text, false);
     CHECK(k, "no link");
@@ -92,6 +91,14 @@ static name link_of(uint32_t client, bool neighbour, uint32_t session)
     pn_terminus_set_address(pn_link_source(k->engine), "q");
     dial_attach(&world.p, k);
     turns(false);
+    return k;
+}
+
+/* The same, and the broker answers. */
+static name link_of(uint32_t client, bool neighbour, uint32_t session)
+{
+    const uint32_t handle = broker.handles++;
+    worker_link *k = link_asked(client, neighbour, session, handle);
     if (!k->session->begun_there) say_begun(k->session->local);
     say_attach(&broker.k, k->session->local, handle, false);
     utter(&broker.k, false);

@@ -98,7 +98,7 @@ static uint32_t link_seams(const worker_link *k)
 PRIVATE void seams_add(worker_session *s, const worker_link *k)
 {
     s->seams += link_seams(k);
-    if (s->seams) slow_due(s);
+    slow_due(s);
 }
 
 /* A link goes from there. */

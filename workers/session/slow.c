@@ -52,22 +52,28 @@ static bool session_stands(const worker_session *s)
     return s->lane.held + least > s->lane.in_most;
 }
 
-/* A session is shared by one more client. */
+/* Whether so much waits that a connection is not read. */
+static bool lane_filled(const lane_connection *l)
+{
+    return l->held > (l->c->reading ? l->held_most : l->held_most / 2);
+}
+
+/* A session has one more link, or more of one waits: others may wait for slow links from now on. */
 PRIVATE void slow_due(worker_session *s)
 {
-    if (session_stands(s)) s->connection->relieve_at = s->connection->p->now_ms;
+    lane_connection *l = s->connection;
+    if (lane_filled(l) || (s->seams && session_stands(s))) l->relieve_at = l->p->now_ms;
 }
 
 /* More of a link waits. */
 PRIVATE void slow_waits(worker_link *k)
 {
-    worker_session *s = k->session;
-    lane_connection *l = s->connection;
+    lane_connection *l = k->session->connection;
     if (k->share && !holding(l, k)) {
         k->moved = l->p->now_ms;
         holding_add(l, k);
     }
-    if (l->held > l->held_most || (s->seams && session_stands(s))) l->relieve_at = l->p->now_ms;
+    slow_due(k->session);
 }
 
 /* A receiver has taken or settled something of a link. */
@@ -123,12 +129,6 @@ static bool link_slow(const pump *p, const worker_link *k)
     if (s) return s->posted && s->writer.written > s->read_to;
     if (!k->stalled || (!over_share(p, k) && !k->share->use.streams)) return false;
     return link_hoards(p, k) || k->share->moved <= p->now_ms - SLOW_MS;
-}
-
-/* Whether so much waits that a connection is not read. */
-static bool lane_filled(const lane_connection *l)
-{
-    return l->held > (l->c->reading ? l->held_most : l->held_most / 2);
 }
 
 /* The client for whom the most waits of slow links, up to this one, for which others still wait; NULL: there are
