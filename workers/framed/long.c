@@ -9,7 +9,7 @@
  *
  * Frames that never end could keep all of it.  So while others wait, one ends that has moved less than FRAMED_PACE in
  * each of FRAMED_PATIENCE sweeps: with its connection, or a message that is gathered as rejected.  The time without a
- * core or blocks does not count.
+ * core or blocks does not count. That without credit does, or whole frames for slow receivers could keep all of it.
  */
 #include "workers/framed/framed.h"
 #include "workers/amqp/amqp.h"

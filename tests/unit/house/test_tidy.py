@@ -411,3 +411,9 @@ def test_what_tests_share_is_imported_by_its_whole_name() -> None:
         if file.relative_to(ROOT).parts[1] not in ("support", "model", "fuzz")
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_no_text_is_a_picture_or_a_recording() -> None:
+    """What others have built belongs into no repository."""
+    others = [file for file in tracked() if file.suffix not in (".png", ".flight") and b"\0" in file.read_bytes()]
+    assert not [str(file.relative_to(ROOT)) for file in others]
