@@ -247,7 +247,8 @@ def test_hours_are_written_as_numbers_and_no_weight_is_no_failure(spark: SparkSe
 
 
 def plan_of(frame: DataFrame) -> str:
-    """The physical plan."""
+    """The physical plan, all of it."""
+    frame.sparkSession.conf.set("spark.sql.maxPlanStringLength", str(2**31 - 16))
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 

@@ -64,6 +64,7 @@ GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dial
     trace_apply(p, c);
     framed_watch(p, c);
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+    pump_crowd(p);
     return c;
 }
 

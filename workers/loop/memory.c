@@ -9,8 +9,7 @@
 
 enum {
     QUEUE_KEPT = 4096,                 /* records for which the queue behind the ring keeps memory */
-    CALM = 10000,                      /* records in and out in a second, at most */
-    CONNECTION_LINKS = 8               /* links whose memory one connection takes: with TLS it has 100 KB */
+    CALM = 10000                       /* records in and out in a second, at most */
 };
 
 _Static_assert(sizeof(worker_connection) % 8 == 0 && sizeof(worker_link) % 8 == 0, "chunks fill whole pages");

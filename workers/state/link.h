@@ -174,6 +174,7 @@ static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoi
     if (outgoing) c->links_out++;
     else c->links_in++;
     stats_set(p->stats, N_LINKS, p->links.used);
+    pump_crowd(p);
     return k;
 }
 

@@ -152,6 +152,14 @@ struct pump {
     void *self;
 };
 
+enum { CONNECTION_LINKS = 8 };         /* links whose memory one connection takes: with TLS it has 100 KB */
+
+/* A connection or a link begins: they may have gone before memory is looked at again. */
+static inline void pump_crowd(pump *p)
+{
+    heap_crowd_is(&p->crowd, CONNECTION_LINKS * p->conns.used + p->links.used);
+}
+
 /* Connections keep so many octets more, or fewer: when most of many have gone, the heap has memory to give back. */
 static inline void pump_keeps(pump *p, int64_t more)
 {

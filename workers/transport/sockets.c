@@ -103,6 +103,7 @@ PRIVATE inline void conn_begun(pump *p, worker_connection *c, bool secured, bool
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+    pump_crowd(p);
 }
 
 /* Tells the engine that the socket is broken; its TRANSPORT_CLOSED event does the rest. */
