@@ -292,15 +292,21 @@ def test_invented_peers_give_way_to_real_routers() -> None:
     assert set(alone.port.routers.values()) == {"B", "C"}
 
 
-@pytest.mark.parametrize("leaves", [True, False])
-def test_a_router_that_finds_room_later_is_reached_at_once(leaves: bool) -> None:
-    """Its links were known before: a router leaves, or gives way because nobody has heard it."""
+def crowded() -> tuple[Alone, dict[str, int]]:
+    """A router that knows as many as it may, and has no room for X; and those behind its neighbour."""
     alone = Alone()
     alone.meet()
     others = {f"R{number}": 1 for number in range(MOST_ROUTERS - 1)}
     alone.lsu("B", 2, {"A": 1, **others})
     alone.lsu("R0", 1, {"B": 1, "X": 1})
     assert "X" not in alone.port.routers.values()
+    return alone, others
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_router_that_finds_room_later_is_reached_at_once(leaves: bool) -> None:
+    """Its links were known before: a router leaves, or gives way because nobody has heard it."""
+    alone, others = crowded()
     if leaves:
         del others["R1"]
         alone.lsu("B", 3, {"A": 1, **others})
@@ -313,12 +319,7 @@ def test_a_router_that_finds_room_later_is_reached_at_once(leaves: bool) -> None
 
 def test_a_router_that_finds_room_by_hearsay_is_reached_at_once() -> None:
     """A link state tells of it again, with the links as they were."""
-    alone = Alone()
-    alone.meet()
-    others = {f"R{number}": 1 for number in range(MOST_ROUTERS - 1)}
-    alone.lsu("B", 2, {"A": 1, **others})
-    alone.lsu("R0", 1, {"B": 1, "X": 1})
-    assert "X" not in alone.port.routers.values()
+    alone, others = crowded()
     del others["R1"]
     alone.lsu("B", 3, {"A": 1, **others})
     for _ in range(6):

@@ -3,7 +3,7 @@
  * The program ends with a line for the first mistake.
  */
 #define _GNU_SOURCE
-#include "tests/native/slow_broker.h"
+#include "tests/native/slow/slow_broker.h"
 
 /* ---- what a session's window has to wait for ---- */
 
