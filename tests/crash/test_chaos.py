@@ -141,7 +141,7 @@ def test_chaos(router: ChaoticRouter) -> None:
     until(lambda: router.free_blocks == router.blocks, f"return of all blocks ({router.blocks})")
     assert router.segments == memory
     until(
-        lambda: psutil.Process(router.process.pid).num_fds() == descriptors,
+        lambda: psutil.Process(router.process.pid).num_fds() <= descriptors,
         f"return of all descriptors of the supervisor ({descriptors})",
     )
     assert router.counted("bad_records") == router.core["bad_records"] == 0
