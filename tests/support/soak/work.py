@@ -9,7 +9,7 @@ from multiprocessing.synchronize import Event
 from typing import Final
 
 from tests.support.clients.frame_client import EndedError, FrameClient, flow, message, transfer
-from tests.support.clients.octets import END, said
+from tests.support.clients.octets import CLOSE, END, said
 from tests.support.clients.rmr import Application
 
 Place = tuple[str, int]
@@ -51,7 +51,8 @@ def churn(work: Work) -> None:
         if how == 0:
             client.write(said(END, 0))
         elif how == 1:
-            client.close()
+            client.write(said(CLOSE))
+            client.end_of_connection()  # with a condition if a worker that is replaced closes it as well
     work.counted["connections"] += 1
 
 
