@@ -40,13 +40,13 @@ static bool turn_fits(pump *p, const worker_link *k, uint32_t own, uint32_t all,
 /* Whether who pays for a link may have one more stream. */
 PRIVATE bool stream_fits(pump *p, const worker_link *k)
 {
-    return turn_fits(p, k, use_of(k)->streams, p->streams, p->arena.view.large_count / 2 / STREAM_BLOCKS);
+    return turn_fits(p, k, k->payer->streams, p->streams, p->arena.view.large_count / 2 / STREAM_BLOCKS);
 }
 
 /* Whether a message that is not posted yet may have more than it is sure of; if so, it is gathered from now on. */
 static bool stream_gathers(pump *p, in_delivery *s)
 {
-    block_use *use = use_of(s->link);
+    block_use *use = s->link->payer;
     const uint32_t room = p->arena.view.large_count / 4 / GATHERED_BLOCKS;
     if (s->gathered) return true;
     if (!turn_fits(p, s->link, use->gathered, p->gathered, room ? room : 1)) return false;
@@ -79,7 +79,7 @@ PRIVATE void stream_gathered(pump *p, in_delivery *s)
     unposted_remove(p, s->link);
     if (!s->gathered) return;
     s->gathered = false;
-    use_of(s->link)->gathered--;
+    s->link->payer->gathered--;
     p->gathered--;
     p->freed = true;
 }
@@ -87,7 +87,7 @@ PRIVATE void stream_gathered(pump *p, in_delivery *s)
 /* How many bytes a stream may take now, as far as blocks are concerned; 0: none. */
 PRIVATE uint64_t stream_room(pump *p, in_delivery *s)
 {
-    const uint32_t *left = p->arena.free_count, *kept = use_of(s->link)->kept, part = part_of(s->link);
+    const uint32_t *left = p->arena.free_count, *kept = s->link->payer->kept, part = part_of(s->link);
     const uint32_t complete = p->arena.view.large_count / 4, others = complete + STREAM_BLOCKS * p->streams;
     const uint64_t ahead = s->writer.written - (s->posted ? s->read_to : 0);
     if (!s->posted && ahead >= STREAM_SURE)
@@ -101,7 +101,7 @@ PRIVATE uint64_t stream_room(pump *p, in_delivery *s)
 PRIVATE void stream_begin(pump *p, in_delivery *s)
 {
     s->stream = true;
-    use_of(s->link)->streams++;
+    s->link->payer->streams++;
     p->streams++;
     unposted_add(p, s->link);
 }
@@ -112,7 +112,7 @@ PRIVATE inline void stream_over(pump *p, in_delivery *s)
     if (!s->stream) return;
     stream_gathered(p, s);
     s->stream = false;
-    use_of(s->link)->streams--;
+    s->link->payer->streams--;
     p->streams--;
     p->freed = true;
 }

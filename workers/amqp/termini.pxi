@@ -103,7 +103,7 @@ cdef class Coupler(PumpPart):
         k = begin_link(self.pump, opening)
         if k == NULL:
             return link_requests.NO_ROOM
-        k.routed = True
+        link_routed(k)
         put_termini(k.engine, opening.termini)
         attach_first(self.pump, k)
         return None
@@ -116,7 +116,7 @@ cdef class Coupler(PumpPart):
         put_termini(k.engine, given)
         if not attach_answer(self.pump, k):
             return False
-        k.routed = True
+        link_routed(k)
         if k.outgoing:
             egress_flow(&self.pump.p, k)
         return True

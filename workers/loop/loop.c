@@ -42,7 +42,7 @@ GLUE void link_free(pump *p, worker_link *k)
     if (k->next != ROUTERD_NIL) ((worker_link *) pool_at(&p->links, k->next))->previous = k->previous;
     if (k->outgoing) c->links_out--;
     else c->links_in--;
-    for (uint32_t class = 0; class < 2; class++) use_of(k)->kept[class] -= k->kept[class];
+    for (uint32_t class = 0; class < 2; class++) k->payer->kept[class] -= k->kept[class];
     if (k->engine) pn_link_set_context(k->engine, NULL);
     lane_link_free(k);
     if (k->router_initiated) name_wait(k);

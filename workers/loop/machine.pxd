@@ -123,6 +123,7 @@ cdef extern from "workers/loop/api.h" nogil:
         uint64_t order
     void link_limit(worker_link *, uint32_t)
     uint32_t link_configured(const worker_link *)
+    void link_routed(worker_link *)
     ctypedef struct in_delivery:
         pass
     ctypedef struct out_delivery:

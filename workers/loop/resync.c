@@ -112,7 +112,7 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
         worker_link *k = (worker_link *) pool_at(&p->links, i);
         if (k->slot.next_free != SLOT_USED) continue;
         memset(k->kept, 0, sizeof k->kept);
-        memset(use_of(k)->kept, 0, sizeof k->kept);
+        memset(k->payer->kept, 0, sizeof k->kept);
     }
     for (uint32_t i = 0; i < p->conns.high; i++) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, i);

@@ -143,6 +143,7 @@ PRIVATE void share_give(worker_link *k)
     l->share_octets -= k->share_octets;
     if (share) share->octets -= k->share_octets;
     k->share = NULL;
+    k->payer = &k->conn->use;
     k->share_octets = 0;
     if (!share || --share->links) return;
     while (share->sessions_first) session_disown(share->sessions_first);

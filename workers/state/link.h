@@ -74,6 +74,7 @@ struct worker_link {
     uint32_t attach_octets;        /* of the peer's ATTACH */
     uint32_t share_octets;         /* what it counts for (session/shares.c) */
     link_share *share;             /* its client's; NULL: it is the router's own, or the peer's */
+    block_use *payer;              /* who pays for what its messages have of the worker (link_routed) */
     uint32_t asked_session;        /* the number of the session that it was asked for in */
     struct worker_link *holding_next, *holding_previous;   /* of those with a client of which octets wait */
     size_t held_octets;            /* in: that came, and wait */
@@ -109,12 +110,18 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link
 #define FEW_KEPT 8u                    /* blocks that a payer may keep although few are left */
 #define TRUSTED_PART 3u                /* a neighbour keeps so many times as much: it brings what others send */
 
-/* Whether a link's messages are one client's, whom a broker sends them over a link route.  A link that an edge router
- * has for an address is for all its clients, whoever asked first. */
-static inline bool client_pays(const worker_link *k) { return k->routed && k->share; }
+/* A link becomes one of a link-route pair.  If its client is known, its messages are that client's alone, whom a broker
+ * sends them: it pays, not the connection.  A link that an edge router has for an address is for all its clients,
+ * whoever asked first. */
+static inline void link_routed(worker_link *k)
+{
+    k->routed = true;
+    if (k->share) k->payer = &k->share->use;
+}
 
-/* Who pays for what a link's messages have of the worker: its connection, or that client. */
-static inline block_use *use_of(const worker_link *k) { return client_pays(k) ? &k->share->use : &k->conn->use; }
+/* Whether a client pays for a link's messages. */
+static inline bool client_pays(const worker_link *k) { return k->payer != &k->conn->use; }
+
 static inline uint32_t part_of(const worker_link *k)
 {
     return (client_pays(k) ? k->share->trusted : k->conn->trusted) ? TRUSTED_PART : 1;
@@ -126,7 +133,7 @@ static inline uint32_t part_of(const worker_link *k)
  * of link routes and the last large ones: their many links could keep one message each. */
 static inline bool over_share(const pump *p, const worker_link *k)
 {
-    const uint32_t *left = p->arena.free_count, *kept = use_of(k)->kept, part = part_of(k);
+    const uint32_t *left = p->arena.free_count, *kept = k->payer->kept, part = part_of(k);
     if (k->kept[0] > left[0] / 2 || k->kept[1] > left[1] / 2) return true;
     if (kept[0] + kept[1] < FEW_KEPT) return false;
     if (left[0] + left[1] <= 2 * p->reserve) return true;
@@ -143,7 +150,7 @@ static inline void kept_change(const pump *p, worker_link *k, const uint32_t bef
         int64_t more = (int64_t) before[c] - p->arena.free_count[c];
         if (more < -(int64_t) k->kept[c]) more = -(int64_t) k->kept[c];
         k->kept[c] += (uint32_t) more;
-        use_of(k)->kept[c] += (uint32_t) more;
+        k->payer->kept[c] += (uint32_t) more;
     }
 }
 
@@ -163,6 +170,7 @@ static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoi
     worker_link *k = (worker_link *) pool_take(&p->links, sizeof(worker_link));
     if (!k) return NULL;
     k->conn = c;
+    k->payer = &c->use;
     k->outgoing = outgoing;
     link_limit(k, p->listeners[c->listener].link_capacity);
     k->on_list = -1;

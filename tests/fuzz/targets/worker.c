@@ -61,7 +61,7 @@ static void attach(worker_connection *c, pn_link_t *engine)
     pn_link_set_rcv_settle_mode(engine, pn_link_remote_rcv_settle_mode(engine));
     pn_link_open(engine);
     k->open = k->known = true;
-    k->routed = how == 6;
+    if (how == 6) link_routed(k);
     mark_dirty(&world.p, c);
     uint32_t index = pool_index(&world.p.links, k), place = world.links_count++ % KNOWN;
     world.links[place].index = index;

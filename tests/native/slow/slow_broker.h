@@ -85,9 +85,9 @@ static worker_link *link_asked(uint32_t client, bool neighbour, uint32_t session
     worker_link *k = dial_link(&world.p, broker.c, ROUTED_SESSIONS + session, client, text, false);
     CHECK(k, "no link");
     k->known = true;
-    k->routed = client != 0;
     k->asked = 1;
     share_take(k, client, neighbour, 100);
+    if (client) link_routed(k);
     pn_terminus_set_address(pn_link_source(k->engine), "q");
     dial_attach(&world.p, k);
     turns(false);

@@ -123,7 +123,8 @@ static void link_opens(pump *p, const told *t)
     if (t->routed) {
         link_terms(engine, t);
         pn_link_open(engine);
-        k->open = k->routed = true;
+        k->open = true;
+        link_routed(k);
         mark_dirty(p, k->conn);
         if (k->outgoing) egress_flow(p, k);
         return;

@@ -26,8 +26,9 @@ static void far_link_opens(pump *p, const told *t)
         worker_says(p, C_LINK_REFUSED, &(told) { .request = t->request });
         return;
     }
-    k->known = k->routed = true;
+    k->known = true;
     share_take(k, client, false, 0);
+    link_routed(k);
     k->asked = t->request;
     link_terms(k->engine, t);
     dial_attach(p, k);
