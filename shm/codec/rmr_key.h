@@ -17,6 +17,7 @@
 
 #define RMR_RESERVED 100               /* RMR reserves the message types from 0 to below this */
 #define RMR_NO_SUBSCRIPTION (-1)
+#define RMR_KEY_WITHIN 16384u          /* octets, from rmr_key_from() on, in which the core looks for a key */
 
 static const char rmr_key_prefix[] = "x-opt-";
 static const char rmr_reserved[] = "message types 0 to 99 are reserved for RMR itself";
@@ -88,6 +89,12 @@ static inline bool rmr_key_map(rmr_key *key, const uint8_t *start, amqp_value ma
         rmr_key_entry(key, start, text.at + before, text.size - before, value);
     }
     return true;
+}
+
+/* Where what may have a key begins, after a scan that is DONE. */
+static inline uint32_t rmr_key_from(uint32_t message_annotations, uint32_t body)
+{
+    return message_annotations < body ? message_annotations : body;
 }
 
 /* Checks, after a scan that is DONE, whether the application properties have arrived completely. */

@@ -54,6 +54,7 @@ PRIVATE enum scan_result content_check(const worker_connection *conn, arena_cont
     enum scan_result result, bool *moved);
 PRIVATE enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
     scan_found *found, rmr_key *key);
+PRIVATE enum scan_result content_there(const uint8_t *bytes, size_t size, enum scan_result result, scan_found *found);
 PRIVATE uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size);
 PRIVATE enum scan_result intake_scan(pump *p, in_delivery *s, bool complete, scan_found *found, rmr_key *key);
 

@@ -32,18 +32,28 @@ PRIVATE inline enum scan_result content_key(const uint8_t *bytes, size_t size, b
     return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
 }
 
-/* What is to be there of a message before it can be posted, from where its scan got. `anonymous`: it may be to a route
- * table, or to anything else, so the core looks for its key and needs the application properties; malformed ones are
- * for their reader. */
-static enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool to_table, bool anonymous,
-                                      enum scan_result result, scan_found *found)
+/* What is to be there of a message that is not complete before it can be posted, from where its scan got.  Whatever its
+ * link leads to, an exchange, a route worker or a later configuration may bring it to a route table: the core looks for
+ * its key then, in the application properties.  Malformed ones are for their reader. */
+PRIVATE inline enum scan_result content_there(const uint8_t *bytes, size_t size, enum scan_result result,
+                                              scan_found *found)
 {
     scan_found more = *found;
-    if (result != SCAN_DONE || !(to_table || anonymous)) return result;
-    if (to_table) return rmr_key_there(bytes, size, complete, found);
-    result = rmr_key_there(bytes, size, complete, &more);
-    found->need = more.need;
-    return result == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
+    if (result != SCAN_DONE) return result;
+    uint32_t most = rmr_key_from(found->message_annotations, found->body) + RMR_KEY_WITHIN;
+    if (most > SCAN_LIMIT) most = SCAN_LIMIT;
+    result = rmr_key_there(bytes, size, false, &more);
+    found->need = more.need < most ? more.need : most;
+    return result == SCAN_MORE && size < most ? SCAN_MORE : SCAN_DONE;
+}
+
+/* The same, and on a link to a route table, for which this side finds the key, whether what has it is sound. `all`:
+ * the bytes are the whole message. */
+static enum scan_result intake_there(const uint8_t *bytes, size_t size, bool all, bool complete, bool to_table,
+                                     enum scan_result result, scan_found *found)
+{
+    if (to_table && result == SCAN_DONE) return rmr_key_there(bytes, size, all, found);
+    return to_table || complete ? result : content_there(bytes, size, result, found);
 }
 
 /* Writes gathered bytes, whose order has changed, back into their blocks. */
@@ -83,12 +93,12 @@ PRIVATE inline enum scan_result intake_scan(pump *p, in_delivery *s, bool comple
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
-    bool moved = false, to_table = s->link->to_table, anonymous = s->link->anonymous && !complete;
+    bool moved = false, to_table = s->link->to_table;
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true), there = size < first ? (uint32_t) size : first;
     bool all = complete && size <= first;
     enum scan_result result = scan_message(bytes, there, all, found);
-    result = content_there(bytes, there, all, to_table, anonymous, result, found);
+    result = intake_there(bytes, there, all, complete, to_table, result, found);
     if (result != SCAN_MORE || size <= first) {
         result = content_check(s->link->conn, c, bytes, found, result, &moved);
         return to_table ? content_key(bytes, there, all, result, found, key) : result;
@@ -98,7 +108,7 @@ PRIVATE inline enum scan_result intake_scan(pump *p, in_delivery *s, bool comple
     if (!gathered) return scan_bad(found, "the router is out of memory");
     all = complete && size == s->writer.written;
     result = scan_message(gathered, size, all, found);
-    result = content_there(gathered, size, all, to_table, anonymous, result, found);
+    result = intake_there(gathered, size, all, complete, to_table, result, found);
     if (result == SCAN_MORE && size == SCAN_LIMIT)
         result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     result = content_check(s->link->conn, c, gathered, found, result, &moved);

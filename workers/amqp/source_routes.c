@@ -94,7 +94,7 @@ PRIVATE inline void route_forget(pump *p, arena_content *c)
     content_reset(c);
 }
 
-/* Scans the new beginning of a chain as far as it has arrived.  MORE: its properties have not. */
+/* Scans the new beginning of a chain as far as it has arrived.  MORE: what the core looks at has not. */
 PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
@@ -103,11 +103,14 @@ PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t si
     uint32_t first = arena_capacity(v, head, true);
     bool moved = false;
     route_forget(p, c);
-    enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
+    uint64_t there = size < first ? size : first;
+    enum scan_result result = scan_message(bytes, there, complete && size <= first, found);
+    if (!complete) result = content_there(bytes, there, result, found);
     if (result == SCAN_MORE && size > first) {
         if (size > SCAN_LIMIT) size = SCAN_LIMIT;
         if (!(gathered = chain_gather(v, head, size))) return scan_bad(found, "the router is out of memory");
         result = scan_message(gathered, size, complete, found);
+        if (!complete) result = content_there(gathered, size, result, found);
         if (result == SCAN_MORE && size == SCAN_LIMIT)
             result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     }

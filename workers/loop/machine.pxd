@@ -116,7 +116,7 @@ cdef extern from "workers/loop/api.h" nogil:
         pn_link_t *engine
         worker_connection *conn
         uint32_t capacity
-        bint outgoing, open, known, router_initiated, routed, to_table, anonymous, framed
+        bint outgoing, open, known, router_initiated, routed, to_table, framed
         uint8_t outlived
         int32_t credit
         uint32_t asked

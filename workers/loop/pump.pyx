@@ -351,7 +351,6 @@ cdef class Pump(AnnotatingPump):
         """
         cdef worker_link *k = <worker_link *> pool_find2(&self.p.links, index, generation)
         cdef bytes b
-        cdef const char *target
         if k == NULL:
             return False
         pn_terminus_copy(pn_link_source(k.engine), pn_link_remote_source(k.engine))
@@ -370,8 +369,6 @@ cdef class Pump(AnnotatingPump):
         k.to_table = to_table
         if capacity:
             link_limit(k, capacity)
-        target = pn_terminus_get_address(pn_link_remote_target(k.engine))
-        k.anonymous = not k.outgoing and (target == NULL or not target[0])
         return True
 
     def link_refuse(self, uint32_t index, uint32_t generation, str name, str description):

@@ -42,7 +42,6 @@ struct worker_link {
     bool framed;                   /* it belongs to a framed connection (framed.c), whose credit is counted here */
     int32_t credit;
     bool to_table;                 /* in: its address is a route table, so each message's key routes it (rmr_key.h) */
-    bool anonymous;                /* in: it is anonymous, so a message may go to a route table */
     int32_t promised;              /* out, routed: unused credit of the far sender; below 0: more is used than given */
     bool router_initiated;         /* router-initiated, by a link request of the core */
     uint32_t asked;                /* the number of that request until the peer has answered; 0: none */

@@ -18,6 +18,8 @@
 #define TABLE_AHEAD 3u         /* records between the current one and the one whose slot is fetched */
 #define TABLE_KEY_BYTES 512u   /* bytes of a message in which its key is searched for at first */
 
+_Static_assert(RMR_KEY_WITHIN <= sizeof ((core_router *) NULL)->buffer, "what has a key is copied there");
+
 typedef struct {
     uint64_t hash;             /* 0: the message names no source */
     uint32_t length;
@@ -108,16 +110,15 @@ __attribute__((noinline, cold)) static void table_record(const core_router *c, c
 static void table_scan(core_router *c, table_message *m)
 {
     const arena_content *content = arena_content_of(m->arena, m->block);
-    uint32_t annotations = content->message_annotations, from = annotations < content->body ? annotations
-        : content->body;
+    const uint32_t from = rmr_key_from(content->message_annotations, content->body);
     uint64_t length = chain_length(content);
     enum scan_result result = SCAN_MORE;
     rmr_key key;
     m->found = KEY_NONE;
     rmr_key_none(&key);
     if (from >= length) return;
-    for (uint32_t most = TABLE_KEY_BYTES; result == SCAN_MORE && most <= PROVENANCE_BYTES;
-         most *= PROVENANCE_BYTES / TABLE_KEY_BYTES) {
+    for (uint32_t most = TABLE_KEY_BYTES; result == SCAN_MORE && most <= RMR_KEY_WITHIN;
+         most *= RMR_KEY_WITHIN / TABLE_KEY_BYTES) {
         uint32_t size = length - from < most ? (uint32_t) (length - from) : most;
         if (!content_copy(m->arena, m->block, from, c->buffer, size, CONTENT_HOPS)) return;
         result = table_scan_key(c, content, from, size, size < most && m->complete, &key);

@@ -136,7 +136,6 @@ static void link_opens(pump *p, const told *t)
     pn_link_set_rcv_settle_mode(engine, pn_link_remote_rcv_settle_mode(engine));
     pn_link_open(engine);
     k->open = true;
-    k->anonymous = !k->outgoing && t->address == ANONYMOUS;
     k->to_table = t->to_table;
     mark_dirty(p, k->conn);
 }
@@ -187,8 +186,8 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
         worker_says(p, C_DETACH, &(told) { .link = pool_index(&p->links, k), .generation = k->slot.generation });
         return;
     case EV_ROUTE_SENDER:
-        k->sender->anonymous = k->anonymous;
-        k->sender->off = !k->anonymous;        /* no link leads to a route worker */
+        k->sender->anonymous = address_of(pn_link_remote_target(k->engine)) == ANONYMOUS;
+        k->sender->off = !k->sender->anonymous;        /* no link leads to a route worker */
         return;
     case EV_MESSAGE_REFUSED: HOLDS(sourced.on, "a message is refused: %s", (const char *) object); return;
     default: HOLDS(false, "event %d", event);

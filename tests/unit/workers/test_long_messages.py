@@ -43,11 +43,13 @@ class Core(Door):
     def __init__(self, arena: int) -> None:
         super().__init__("long", None, arena=arena)
         self.lengths: list[int] = []
+        self.begun: list[int] = []  # octets of a message when the core hears of it
         self.blocks: dict[int, int] = {}
 
     def _hear(self, action: dict[str, int]) -> None:
         if action["type"] == n.A_DELIVER:
             self.blocks[action["peer"]] = action["block"]
+            self.begun.append(action["length"])
         if action["type"] in (n.A_DELIVER, n.A_CONTINUE) and action["flags"] & n.F_COMPLETE:
             self.lengths.append(action["length"])
             link = {"link": action["link"], "link_gen": action["link_gen"]}
@@ -174,3 +176,24 @@ def test_who_ends_no_message_gives_its_turn_to_others(core: Core) -> None:
     assert "amqp:resource-limit-exceeded" in str(said[4])
     hog.socket.close()
     other.socket.close()
+
+
+KEYS_WITHIN = 16 << 10  # octets in which the core looks for a route key
+
+
+@pytest.mark.parametrize("size", [99, KEYS_WITHIN - 99, KEYS_WITHIN + 99])
+def test_the_core_hears_of_a_message_with_its_route_key(core: Core, size: int) -> None:
+    """Whatever its link leads to may lead to a route table; but no message waits longer than the core looks."""
+    client = sender(core, "a", links=2)
+    properties, body = encode(Described(ulong(0x74), {"x": b"x" * size, "rmr.mt": 1000})), b"\0\x53\x75" + binary(1)
+    there = properties[:-9]
+    for at in range(0, len(there), PIECE):
+        fields = (None,) * 4 if at else (uint(0), b"a", uint(0), False)
+        client.write(frame(0, described(TRANSFER, uint(0), *fields, True), there[at : at + PIECE]))
+    client.write(frame(0, described(TRANSFER, uint(1), uint(1), b"b", uint(0), False), body))
+    client.write(frame(0, described(TRANSFER, uint(0)), properties[-9:] + body))
+    core.until(lambda: len(core.lengths) == 2, "both messages")
+    whole = len(properties + body)
+    assert core.lengths == [len(body), whole]
+    assert core.begun == ([len(body), whole] if len(there) < KEYS_WITHIN else [len(there), len(body)])
+    client.socket.close()
