@@ -113,7 +113,7 @@ class Stream:
         if not self.busy:
             return
         if not self._results:
-            self._read(*self._waiting[0])
+            self._read(self._waiting[0][1])
         self._take()
         self._next()
         self._count()
@@ -137,13 +137,11 @@ class Stream:
             self._cut()
             self._count()
 
-    def _read(self, heard: Heard, text: str) -> None:
-        stop = len(text) if self._at + SLICE >= len(text) else text.rfind("\n", self._at, self._at + SLICE) + 1
-        if not stop:  # the record is longer than a slice
-            stop = text.find("\n", self._at) + 1
-        self._results.extend(self._parser.feed(text[self._at : stop]))
-        self._size += stop - self._at
-        self._at = stop
+    def _read(self, text: str) -> None:
+        piece = text[self._at : self._at + SLICE]
+        self._results.extend(self._parser.feed(piece))
+        self._size += len(piece)
+        self._at += len(piece)
         if self._results or self._parser.idle:
             self._size = 0
         elif self._size + self._parser.kept > LONGEST_TABLE:
