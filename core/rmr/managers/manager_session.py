@@ -6,6 +6,7 @@ connection. A connection that the router makes is requested as `<table>/$to/<hos
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_network
 from typing import Final, Protocol
 
@@ -184,7 +185,8 @@ class ManagerSession:
                 stream.step()
             except Exception as error:  # the next text must not wait forever behind this one
                 failures.tell(f"reading a route table for {self.table}", error, "its sender gets ERR")
-                stream.give_up(a.FAILED.format(type(error).__name__))
+                with suppress(Exception):  # what has failed may be the answer
+                    stream.give_up(a.FAILED.format(type(error).__name__))
         self._left = [stream for stream in self._left if not stream.finished]
         if self.client is not None:
             try:

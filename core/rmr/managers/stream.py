@@ -120,15 +120,15 @@ class Stream:
 
     def give_up(self, reason: str) -> None:
         """Skip the current message, which cannot be parsed."""
-        heard, text = self._waiting.popleft()
-        self._waiting_size -= len(text) + MESSAGE
-        self._at = self._size = 0
+        self._size = 0
         self._results.clear()
         self._installing = False
         self._parser = Parser(self._compatible)
-        self._say(heard, BadTableError("", reason, []))
-        self._answered = False
-        self._count()
+        try:
+            self._say(self._waiting[0][0], BadTableError("", reason, []))
+        finally:
+            self._shift()
+            self._count()
 
     def lost(self) -> None:
         """Record that the connection is gone. Complete tables are still used."""
@@ -152,16 +152,20 @@ class Stream:
         """Finish a message that has been parsed to its end."""
         if not self._waiting or self._results or self._installing or self._at < len(self._waiting[0][1]):
             return
+        if self._parser.idle:
+            if self._parser.outside and not self._answered:  # no other answer covers it
+                self._say(self._waiting[0][0], BadTableError("", str(self._parser.outside[0]), []))
+            self._parser = Parser(self._compatible)  # line numbers start here
+        self._shift()
+        if self._lost and not self._waiting:
+            self._cut()
+
+    def _shift(self) -> None:
+        """Go on to the next message."""
         self._last, text = self._waiting.popleft()
         self._waiting_size -= len(text) + MESSAGE
         self._at = 0
-        if self._parser.idle:
-            if self._parser.outside and not self._answered:  # no other answer covers it
-                self._say(self._last, BadTableError("", str(self._parser.outside[0]), []))
-            self._parser = Parser(self._compatible)  # line numbers start here
         self._answered = False
-        if self._lost and not self._waiting:
-            self._cut()
 
     def _cut(self) -> None:
         for result in self._parser.finish():

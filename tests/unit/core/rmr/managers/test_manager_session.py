@@ -294,3 +294,16 @@ def test_a_request_that_fails_is_made_again_and_ends_nothing(monkeypatch: pytest
     monkeypatch.undo()
     world.run(5)
     assert [sent.message_type for _, sent in world.sent] == [REQUEST]
+
+
+def test_an_answer_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message is over, and the next one of its sender is read and answered."""
+    world, before = World(push_from=("10.0.0.9",)), failures.number
+    world.connect(1, "10.0.0.9:4561")
+    for wrong in (b"newrt|end\n", b"newrt|start|u\nnewrt|end|7\n"):
+        monkeypatch.setattr("core.rmr.managers.manager_session.sealed", lambda *_: 1 / 0)
+        assert world.say(1, TABLE, wrong) == []
+        monkeypatch.undo()
+        ((_, told),) = world.say(1, TABLE, GOOD)
+        assert told.payload.startswith(b"OK t1")
+    assert failures.number == before + 2
