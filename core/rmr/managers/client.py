@@ -56,6 +56,8 @@ class Client:
         """
         self.table_id = table_id
         self._accepted = self._accepted or (whole and not reason)
+        if self.state == AWAY:  # it came before the connection was lost
+            return
         if reason:
             self._be(REFUSED, now, reason)
         elif self._accepted:

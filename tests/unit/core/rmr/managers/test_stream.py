@@ -288,6 +288,20 @@ def test_it_asks_again_when_the_manager_comes_back() -> None:
     assert asker.run(30, 1) == 1
 
 
+@pytest.mark.parametrize("reason", ["", "table not complete"])
+def test_a_table_that_is_read_after_the_connection_was_lost_connects_nobody(reason: str) -> None:
+    """It is taken into use; the manager is away all the same, and is asked when it comes back."""
+    asker = Asker()
+    client = asker.client
+    client.connected(0)
+    client.lost(S)
+    client.table("t", reason, True, 2 * S)
+    assert (client.state, client.since, client.table_id) == (AWAY, S, "t")
+    assert asker.run(2, 20) == 0
+    client.connected(30 * S)
+    assert asker.run(30, 1) == 1
+
+
 def test_a_bad_update_does_not_make_it_ask() -> None:
     """Its table is in use still; the next good one makes up for it."""
     asker = Asker()
