@@ -83,7 +83,7 @@ class Reader:
         self.fatal: list[str] = []
         self.harmless: list[str] = []
         self._groups: dict[str, Groups] = {}
-        self._endpoints: set[str] = set()  # known as valid in this spelling
+        self._endpoints: dict[str, str] = {}  # known as valid in this spelling: each is one text for all entries
 
     def warnings(self, line: int, record: str) -> list[TableWarning]:
         """Return and clear the warnings since the last call."""
@@ -99,6 +99,11 @@ class Reader:
     def waiting(self) -> bool:
         """Whether there are warnings since the last call."""
         return bool(self.odd or self.fatal or self.harmless)
+
+    @property
+    def names(self) -> int:
+        """The number of endpoints and senders that it remembers."""
+        return len(self._endpoints)
 
     def number(self, text: str, what: str) -> int:
         """Decode a signed 32-bit number."""
@@ -140,7 +145,7 @@ class Reader:
             self.odd.append(f"white space around {what} {name!r}: the RMR library does not find it")
             return text.lstrip() if what == "endpoint" else text  # its resolver skips leading white space
         elif name == text:
-            self._endpoints.add(text)
+            return self._endpoints.setdefault(name, name)
         return name
 
     def groups(self, text: str) -> Groups:
@@ -172,8 +177,8 @@ class Reader:
 
     def _members(self, text: str) -> tuple[str, ...]:
         texts = text.split(",") if text.strip() else []
-        if len(texts) <= MEMBER_LIMIT and self._endpoints.issuperset(texts):
-            return tuple(texts)
+        if len(texts) <= MEMBER_LIMIT and self._endpoints.keys() >= set(texts):
+            return tuple(map(self._endpoints.__getitem__, texts))
         if len(texts) > MEMBER_LIMIT:
             self.odd.append(f"more than {MEMBER_LIMIT} endpoints in a group")
             texts = texts[:MEMBER_LIMIT]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.rmr.tables import decoding
-from core.rmr.tables.building import WARNING_LIMIT, OpenMap, OpenTable
+from core.rmr.tables.building import KEPT, WARNING_LIMIT, OpenMap, OpenTable
 from core.rmr.tables.fields import FIELD_LIMIT, Reader, is_endpoint, split_record
 from core.rmr.tables.table import ANY_SUBSCRIPTION, MeidMap, Table
 from core.rmr.tables.warning import BadTableError, TableWarning
@@ -52,7 +52,7 @@ class Parser:
     @property
     def kept(self) -> int:
         """The octets of memory that the unfinished table or map takes besides its text."""
-        return 0 if self._open is None else self._open.kept
+        return 0 if self._open is None else self._open.kept + KEPT * self._reader.names
 
     def feed(self, text: str) -> Iterator[Result]:
         """Take a piece of text. Yield the tables and maps that it completes."""

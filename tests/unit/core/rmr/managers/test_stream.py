@@ -1,5 +1,8 @@
 """Tables that come in messages: what is installed, what is acknowledged and how, rule by rule."""
 
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 
 from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
@@ -354,18 +357,43 @@ def test_senders_of_tables_leave_room_to_each_other(monkeypatch: pytest.MonkeyPa
 
 
 NAMES = "meid_map|start|m\n" + "".join(f"mme_ar|a:1|m{number}\n" for number in range(200))
-GROUPS = "newrt|start|t\n" + "".join(f"mse|{number}|-1|ä{number}:1\n" for number in range(1000, 1200))
+TABLE_OF: dict[str, Callable[[int], str]] = {  # entries that only Python parses, by what there is much of
+    "targets": lambda number: f"mse|{number}|-1|ä{number}:1",
+    "groups": lambda number: f"mse|{number}|-1|" + ";".join(f"ä:{1 + (number >> at & 1)}" for at in range(10)),
+    "senders": lambda number: f"mse|{number},ä:1|-1|ä:1",
+    "names": lambda number: f"mse|1000,ä:{number}|-1|ä:1",
+}
 
 
-@pytest.mark.parametrize("begun", [NAMES, GROUPS], ids=["map", "table"])
+def begun_table(entry: Callable[[int], str], entries: int) -> str:
+    return "\n".join(["newrt|start|t", *map(entry, range(1000, 1000 + entries)), ""])
+
+
+BEGUN = {"map": NAMES, **{name: begun_table(entry, 200) for name, entry in TABLE_OF.items()}}
+
+
+@pytest.mark.parametrize("begun", BEGUN.values(), ids=BEGUN)
 def test_a_table_counts_for_what_its_text_becomes(monkeypatch: pytest.MonkeyPatch, begun: str) -> None:
-    """A managed entity of some octets takes many times as many of the core's memory."""
+    """A managed entity, group or name of some octets takes many times as many of the core's memory."""
     monkeypatch.setattr("core.rmr.managers.stream.LONGEST_TABLE", 200 * KEPT)
     bed = Bed()
     assert len(begun) < 100 * KEPT
     bed.send(begun)
     assert bed.told == [("", f"the table takes more than {200 * KEPT} octets")]
     assert bed.held.octets == 0
+
+
+@pytest.mark.parametrize("entry", TABLE_OF.values(), ids=TABLE_OF)
+def test_what_a_table_counts_for_is_what_it_takes(entry: Callable[[int], str]) -> None:
+    """Twice that at most, besides what the parser takes for any table."""
+    bed, begun = Bed(), begun_table(entry, 4000)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    bed.send(begun)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert bed.held.octets > len(begun)
+    assert taken < 2 * bed.held.octets
 
 
 def test_the_heap_gives_back_what_a_long_table_took(monkeypatch: pytest.MonkeyPatch) -> None:
