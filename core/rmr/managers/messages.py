@@ -16,6 +16,7 @@ STATE: Final = 22  # what became of a table
 NO_ID: Final = "<id-missing>"
 REASON_LENGTH: Final = 400
 LONGEST_WORDS: Final = 2048  # octets of a request or state message that are examined
+LONGEST_START: Final = 64 << 10  # octets of a table that is refused in which its start record is looked for
 COUNT_REASON: Final = "missing table records"  # this reason ends with a line end of its own
 
 _START: Final = re.compile(rb"^[ \t]*(?:newrt|updatert|meid_map)[ \t]*\|(?![ \t]*end)[^|\n]*\|?([^\n#|]*)", re.M)
@@ -95,7 +96,7 @@ def state_of(payload: bytes) -> State | None:
 
 def refusal(payload: bytes, reason: str) -> BadTableError:
     """Return the error for a table that is refused unread. Its id comes from its start record."""
-    found = _START.search(payload.partition(b"\0")[0])
+    found = _START.search(payload[:LONGEST_START].partition(b"\0")[0])
     named = found[1].strip()[: decoding.LONGEST_ID] if found else b""
     return BadTableError(decoding.lossless(named), reason, [])
 

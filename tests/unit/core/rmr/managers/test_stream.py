@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
-from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
+from core.rmr.managers.messages import LONGEST_START, REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from core.rmr.managers.stream import CUT, FULL, MESSAGE, NO_BASE, SLICE
 from core.rmr.tables.building import KEPT
 from tests.support.beds.effort import Effort
@@ -212,6 +212,8 @@ def test_the_id_of_a_table_that_nobody_read() -> None:
     assert refusal(b"# hello\nnewrt | begin | my table # x\nmse|1|1|a:1\nnewrt|end|1\n", "no").table_id == "my table"
     assert refusal(b"meid_map|start\n", "no").table_id == ""
     assert refusal(b"newrt|end|7\n", "no").table_id == ""
+    for lines, found in ((LONGEST_START // 2 - 20, "t"), (LONGEST_START, "")):  # no search through megabytes
+        assert refusal(b"#\n" * lines + b"newrt|start|t\n", "no").table_id == found
 
 
 def test_states_are_read_with_ids_that_have_blanks_in_them() -> None:
