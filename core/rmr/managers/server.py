@@ -200,7 +200,7 @@ class Server:
         for one in self._applications.at(heard.source) or self._applications.on(heard.answer):
             track = None if state is None else _meant(one, state, heard.xact)
             if state is None or track is None or track.text is None:
-                if state is not None and state.ok and one.sending is None and self._sent(state):
+                if state is not None and state.ok and one.sending is None and self.wrote(state.about):
                     one.begin(now)  # a former table, over a slower connection, has replaced the last one
                 continue
             if not state.ok:
@@ -215,10 +215,6 @@ class Server:
                 one.know(self._changes.use.owners)
             self._go_on(one, now)
             return
-
-    def _sent(self, state: messages.State) -> bool:
-        """Whether a state message is about a table of this run."""
-        return self.wrote(state.about)
 
     def wrote(self, text: str) -> bool:
         """Whether a text names a table or map that this server has written, or one made of it elsewhere."""
