@@ -13,6 +13,7 @@
 #ifndef ROUTERD_SHM_RECORD_H
 #define ROUTERD_SHM_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define ROUTERD_RECORD_SIZE 64u
@@ -163,6 +164,12 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
 /* The delivery states that the router reads (AMQP 1.0 part 3.4, part 4.5). */
 enum { S_NONE = 0, S_RECEIVED = 0x23, S_ACCEPTED = 0x24, S_REJECTED = 0x25, S_RELEASED = 0x26, S_MODIFIED = 0x27,
        S_DECLARED = 0x33, S_TRANSACTIONAL = 0x34 };
+
+/* Whether a state is an outcome, which ends a delivery (AMQP 1.0 part 3.4; in a transaction: part 4.5.5, 4.5.8). */
+static inline bool state_is_terminal(uint32_t state)
+{
+    return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL;
+}
 
 static inline uint64_t routerd_handle(uint32_t index, uint32_t generation)
 {

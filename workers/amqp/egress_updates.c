@@ -56,17 +56,12 @@ static void egress_forgotten(pump *p, worker_link *k, delivery *d)
     mark_dirty(p, k->conn);
 }
 
-static bool state_is_outcome(uint32_t state)
-{
-    return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL;
-}
-
 /* Reports a state that settles nothing to the core: an outcome once, others if there are blocks for them.  An outcome
  * of a delivery that is still being written waits (egress_finish): the core frees the blocks of one whose outcome it
  * knows once the sender settles. */
 __attribute__((noinline)) PRIVATE void egress_said(pump *p, out_delivery *o, delivery *d)
 {
-    bool outcome = state_is_outcome(d->state_code) && !o->outcome_known;
+    bool outcome = state_is_terminal(d->state_code) && !o->outcome_known;
     if (outcome && !o->sent) return;
     uint32_t block = outcome ? ROUTERD_NIL : state_lend(p, d);
     delivery_clear(d);

@@ -46,8 +46,7 @@ static void work_update_in(pump *p, const routerd_record *r)
             if (!settled) delivery_update(d, r->state);
             else if (s->complete) delivery_ends(d, r->state);
             else s->outcome = r->state;
-            s->outcome_sent |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
-                || r->state == S_TRANSACTIONAL;
+            s->outcome_sent |= state_is_terminal(r->state);
         }
         mark_dirty(p, s->link->conn);
         if (settled && s->complete) {

@@ -188,12 +188,6 @@ static INLINED void in_drop_copy(core_out *out)
     in->copy_count--;
 }
 
-/* Outcomes that end a delivery (AMQP 3.4; in a transaction: 4.5.5, 4.5.8). */
-static inline bool state_is_terminal(uint32_t state)
-{
-    return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL;
-}
-
 /* ---- spellings: alias.c ---- */
 
 PRIVATE core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length);
