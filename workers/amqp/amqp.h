@@ -156,6 +156,7 @@ PRIVATE void out_waits(pump *p, worker_link *k);
 PRIVATE void waits_serve(pump *p);
 PRIVATE void starving_check(pump *p);
 PRIVATE void egress_accept(pump *p, const routerd_record *r);
+PRIVATE void egress_progress(pump *p, out_delivery *o);
 PRIVATE void egress_drained(pump *p, worker_link *k);
 PRIVATE enum serve_result egress_turn(pump *p, worker_connection *c);
 PRIVATE void egress_continue(pump *p, const routerd_record *r);

@@ -273,7 +273,7 @@ __attribute__((always_inline)) static inline bool egress_begin(pump *p, worker_l
 }
 
 /* Tells the core how far a delivery is read, whose blocks its sender may use again. */
-static void egress_progress(pump *p, out_delivery *o)
+PRIVATE void egress_progress(pump *p, out_delivery *o)
 {
     routerd_record *r = post_link(p, A_PROGRESS, o->link);
     r->delivery = o->core;

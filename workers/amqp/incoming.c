@@ -132,13 +132,19 @@ PRIVATE inline routerd_record *post_deliver(pump *p, worker_link *k, uint32_t bl
     return r;
 }
 
-/* Posts the sender's state of an unsettled delivery, which a transfer may also carry (AMQP 1.0 part 2.7.5). */
-PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, delivery *d)
+static routerd_record *post_in_update(pump *p, worker_link *k, const in_delivery *s)
 {
     routerd_record *r = post_link(p, A_UPDATE, k);
     r->delivery = s->core;
     r->peer = pool_handle(&p->ins, s);
     r->flags = F_IN;
+    return r;
+}
+
+/* Posts the sender's state of an unsettled delivery, which a transfer may also carry (AMQP 1.0 part 2.7.5). */
+PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, delivery *d)
+{
+    routerd_record *r = post_in_update(p, k, s);
     disposition_read(p, d, r);
     delivery_clear(d);
     return r;
@@ -149,12 +155,7 @@ __attribute__((noinline)) PRIVATE void intake_said(pump *p, worker_link *k, cons
 {
     uint32_t block = said_full(k->session->connection) ? ROUTERD_NIL : state_lend(p, d);
     delivery_clear(d);
-    if (block == ROUTERD_NIL) return;
-    routerd_record *r = post_link(p, A_UPDATE, k);
-    r->delivery = s->core;
-    r->peer = pool_handle(&p->ins, s);
-    r->flags = F_IN;
-    state_name(p, d->state_code, block, r);
+    if (block != ROUTERD_NIL) state_name(p, d->state_code, block, post_in_update(p, k, s));
 }
 
 /* Writes the flow extract of a chain that is about to be posted; returns the flag for its record. */

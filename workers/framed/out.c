@@ -135,12 +135,7 @@ static bool framed_gather(pump *p, worker_connection *c, out_delivery *o, uint64
         x->moved[FRAMED_OUT] += n;
         chain_advance(&o->reader, n);
     }
-    if (o->streaming && o->reader.position > o->reported) {
-        routerd_record *r = post_link(p, A_PROGRESS, o->link);
-        r->delivery = o->core;
-        r->peer = pool_handle(&p->outs, o);
-        r->length = o->reported = o->reader.position;
-    }
+    if (o->streaming && o->reader.position > o->reported) egress_progress(p, o);
     return true;
 }
 
