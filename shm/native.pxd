@@ -70,14 +70,11 @@ cdef extern from "shm/memory/arena.h" nogil:
         uint64_t position
     ctypedef struct arena_content:
         pass
-    ctypedef struct arena_block:
-        pass
     const uint32_t ARENA_SMALL_BYTES, ARENA_LARGE_BYTES
     bint arena_attach(arena_view *, void *, size_t)
     uint32_t arena_blocks(const arena_view *)
     uint8_t *arena_in_use(const arena_view *)
     arena_content *arena_content_of(const arena_view *, uint32_t)
-    arena_block *arena_at(const arena_view *, uint32_t)
     void chain_open(arena_reader *, uint32_t)
     uint64_t chain_length(const arena_content *)
     uint32_t chain_state(const arena_content *)

@@ -79,7 +79,7 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
         uint32_t count
         const uint8_t *names
     ctypedef struct route_table:
-        uint32_t entries, mask, keys
+        uint32_t entries, keys
         route_special *special
         const uint64_t *sender
         route_endpoints endpoints
@@ -175,8 +175,6 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         uint64_t *origins
         uint32_t link, link_gen, flow
         core_link_counts counts
-    ctypedef struct core_worker:
-        pass
     ctypedef struct stats_page:
         pass
 

@@ -80,7 +80,6 @@ cdef extern from "workers/loop/api.h" nogil:
         char *start
         size_t size
     ctypedef struct relay:
-        worker_connection *up
         int state
         bint local
         char mechanism[64]
@@ -152,9 +151,8 @@ cdef extern from "workers/loop/api.h" nogil:
     ctypedef struct arena_view:
         uint32_t small_count, large_count
     ctypedef struct arena_owner:
-        uint32_t free_count[2]
+        pass
     ctypedef struct routerd_outbox:
-        size_t waiting
         bint failed
     ctypedef struct routerd_consumer:
         pass
@@ -172,7 +170,7 @@ cdef extern from "workers/loop/api.h" nogil:
         routerd_doorbell *own_bell
         routerd_doorbell *core_bell
         sem_t *core_semaphore
-        int doorbell_fd, epoll_fd, wake_fd
+        int epoll_fd
         stats_page *stats
         stats_page *others[64]
         pool conns, links, ins, outs
@@ -198,7 +196,6 @@ cdef extern from "workers/loop/api.h" nogil:
     void arena_disown(arena_owner *)
     bint outbox_attach(routerd_outbox *, routerd_ring *)
     bint ring_consume(routerd_consumer *, routerd_ring *)
-    routerd_record *outbox_post(routerd_outbox *)
     bint control_post(native_pump *, const routerd_record *, const void *, size_t)
     uint64_t payload_size(const native_pump *, uint8_t, uint32_t)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)

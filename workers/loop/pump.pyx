@@ -89,7 +89,6 @@ cdef class Pump(AnnotatingPump):
         self.p.low_large = self.p.views[index].large_count // 16
         self.p.reserve = max(CONTROL_RESERVE, self.p.low_small)
         self.p.busy_poll_ns = <uint64_t> busy_poll_us * 1000
-        self.p.wake_fd = wake_fd
         self.p.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         if self.p.epoll_fd < 0:
             raise OSError("epoll_create1 failed: too many open files?")

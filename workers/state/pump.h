@@ -83,7 +83,7 @@ struct pump {
     routerd_consumer work;
     routerd_doorbell *own_bell, *core_bell;
     sem_t *core_semaphore;
-    int epoll_fd, wake_fd;
+    int epoll_fd;
     stats_page *stats;
     stats_page *others[ROUTERD_MAX_WORKERS];
     pool conns, links, ins, outs;

@@ -4,7 +4,7 @@ from libc.stdint cimport uint16_t
 
 cdef extern from "shm/memory/flight.h" nogil:
     cdef enum:
-        FLIGHT_CALL, FLIGHT_OCTETS_MOST, LAYOUT_VERSION
+        FLIGHT_CALL, LAYOUT_VERSION
     bint flight_open(core_flight *, void *, size_t, const flight_header *)
     void flight_octets(core_flight *, uint8_t, uint16_t, uint64_t, const void *, uint32_t)
 

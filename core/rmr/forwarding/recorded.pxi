@@ -3,7 +3,6 @@
 from array import array
 
 cdef extern from "core/forwarder/tables/planes.h" nogil:
-    const int ROUTES_PART
     ctypedef struct routes_cursor:
         uint32_t kind, at
 
