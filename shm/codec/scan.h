@@ -38,7 +38,7 @@ enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
 enum { SECTION_ROUTERS = 2 };          /* not a number of AMQP: router annotations by symbolic descriptor */
 
 typedef struct {
-    uint32_t delivery_annotations, message_annotations, properties, application_properties;   /* offsets, SCAN_ABSENT */
+    uint32_t message_annotations, properties, application_properties;   /* offsets, SCAN_ABSENT */
     uint32_t annotations_end;      /* offset behind header and both annotation sections */
     uint32_t body;                 /* offset of the bytes after properties */
     uint32_t to, to_length;        /* offset of the text of properties.to, SCAN_ABSENT when null or absent */
@@ -175,8 +175,7 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
     if (size >= SCAN_ABSENT) size = SCAN_ABSENT - 1;
     const uint8_t *p = start, *end = start + size;
     uint8_t previous = 0;
-    found->delivery_annotations = found->message_annotations = found->properties = found->application_properties =
-        found->to = SCAN_ABSENT;
+    found->message_annotations = found->properties = found->application_properties = found->to = SCAN_ABSENT;
     found->annotations_end = found->body = found->to_length = found->section_end = 0;
     found->priority = 4;
     found->section = ANNOTATIONS_NONE;
@@ -222,7 +221,6 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
             break;
         case SECTION_DELIVERY_ANNOTATIONS:
             if (!map) return scan_bad(found, "delivery-annotations are not a map");
-            found->delivery_annotations = here;
             break;
         case SECTION_MESSAGE_ANNOTATIONS:
             if (!map) {

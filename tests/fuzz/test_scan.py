@@ -28,7 +28,6 @@ class Found(ctypes.Structure):
     """scan_found of shm/codec/scan.h."""
 
     _fields_ = (
-        ("delivery_annotations", ctypes.c_uint32),
         ("message_annotations", ctypes.c_uint32),
         ("properties", ctypes.c_uint32),
         ("application_properties", ctypes.c_uint32),
@@ -227,9 +226,8 @@ def read_section(data: bytes, at: int, previous: int, found: dict[str, int]) -> 
         read_properties(data, value, found)
     elif value.code not in (0xC1, 0xD1):
         raise BadError
-    else:
-        name = "delivery_annotations" if code == DELIVERY_ANNOTATIONS else "message_annotations"
-        found[name] = at
+    elif code == MESSAGE_ANNOTATIONS:
+        found["message_annotations"] = at
     if code < PROPERTIES:
         found["annotations_end"] = value.end
     return code, value.end
@@ -238,7 +236,7 @@ def read_section(data: bytes, at: int, previous: int, found: dict[str, int]) -> 
 def model(data: bytes, complete: bool) -> tuple[str, dict[str, int]]:
     """What the scan must say."""
     found = {name: ABSENT if "properties" in name or name == "to" else 0 for name in VALUES}
-    found |= {"delivery_annotations": ABSENT, "message_annotations": ABSENT, "priority": 4}
+    found |= {"message_annotations": ABSENT, "priority": 4}
     at = code = 0
     try:
         while code < PROPERTIES:

@@ -169,9 +169,8 @@ static enum scan_result scan_alone(const uint8_t *bytes, size_t size, bool compl
 
 static bool same(const scan_found *a, const scan_found *b)
 {
-    return a->delivery_annotations == b->delivery_annotations && a->message_annotations == b->message_annotations
-        && a->properties == b->properties && a->annotations_end == b->annotations_end && a->body == b->body
-        && a->to == b->to
+    return a->message_annotations == b->message_annotations && a->properties == b->properties
+        && a->annotations_end == b->annotations_end && a->body == b->body && a->to == b->to
         && a->to_length == b->to_length && a->priority == b->priority
         && a->application_properties == b->application_properties;
 }
