@@ -8,16 +8,8 @@ from proton import symbol, ubyte
 
 from tests.support.beds.door import Client
 from tests.support.beds.stand import Stand
+from tests.support.clients.sasl_frames import INIT, MECHANISMS, OUTCOME, SASL_HEADER, sasl
 from tests.support.clients.wire import AMQP_HEADER, OPEN, described, frame
-
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, OUTCOME = 0x40, 0x41, 0x44
-
-
-def sasl(code: int, *fields: object) -> bytes:
-    octets = bytearray(frame(0, described(code, *fields)))
-    octets[5] = 1
-    return bytes(octets)
 
 
 @contextmanager

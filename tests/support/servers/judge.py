@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, Self
 
 from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
+from tests.support.clients.sasl_frames import MECHANISMS, OUTCOME, SASL_HEADER, sasl
 from tests.support.clients.wire import AMQP_HEADER, CLOSE, OPEN, Frame, described, exactly, frame, parse
 from tests.support.running import LONG
 
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 OK, AUTH = ubyte(0), ubyte(1)
 SEND_RECV = Array(UNDESCRIBED, Data.STRING, "send", "recv")
 
@@ -62,8 +61,7 @@ class SaslWire:
 
     def say(self, code: int, *fields: Any) -> None:
         """A frame of SASL."""
-        body = described(code, *fields)
-        self.socket.sendall(struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body)
+        self.socket.sendall(sasl(code, *fields))
 
     def amqp(self, code: int, *fields: Any) -> None:
         """The protocol header and a frame of AMQP."""

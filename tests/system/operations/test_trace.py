@@ -10,6 +10,7 @@ from proton import Message
 from routerd.cli.client import Client, Place
 from tests.support.clients import octets
 from tests.support.clients.frame_client import FrameClient, transfer
+from tests.support.clients.sasl_frames import SASL_HEADER
 from tests.support.clients.wire import (
     AMQP_HEADER,
     ATTACH,
@@ -27,7 +28,6 @@ from tests.support.running import Configuration, RunningRouter, roles, until
 
 HELD_S = 0.3  # the router has read what was written by then
 NAMES = {"open": OPEN, "begin": BEGIN, "attach": ATTACH, "flow": FLOW, "transfer": TRANSFER, "disposition": DISPOSITION}
-SASL_HEADER = b"AMQP\3\1\0\0"
 CROWD = 400  # links
 HOLLOW = bytes.fromhex("d000000001ffffffff")  # a list that has fewer octets than its head
 OPENING = AMQP_HEADER + frame(0, described(OPEN, "traced"))

@@ -4,7 +4,6 @@ import contextlib
 import re
 import socket
 import ssl
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,27 +13,12 @@ from proton import Message, symbol, timestamp
 
 from routerd.cli.client import Client, Place
 from tests.support.certificates import Authority
+from tests.support.clients.sasl_frames import CHALLENGE, INIT, OUTCOME, RESPONSE, SASL_HEADER, sasl
 from tests.support.clients.secured import Credentials, Outcome, attempt
-from tests.support.clients.wire import AMQP_HEADER, described
+from tests.support.clients.wire import AMQP_HEADER
 from tests.support.programs import sasl_users
 from tests.support.running import LONG, Configuration, RunningRouter, address_of, free_port, until
-from tests.support.servers.judge import (
-    AUTH,
-    CHALLENGE,
-    INIT,
-    OK,
-    OUTCOME,
-    RESPONSE,
-    SASL_HEADER,
-    SEND_RECV,
-    Asked,
-    Judge,
-    SaslWire,
-    admit,
-    client,
-    offered,
-    word,
-)
+from tests.support.servers.judge import AUTH, OK, SEND_RECV, Asked, Judge, SaslWire, admit, client, offered, word
 from workers.control.logins import PER_HOST
 
 MANY = [f"X-M{number}" for number in range(40)]  # in a frame of 512 octets
@@ -53,8 +37,7 @@ PROPERTIES: dict[str, Any] = {  # of OPEN, by the user whom the service lets in
     "list": [IDENTITY, "alice"],
 }
 CONTAINERS = {"unnamed": 7, "shapeless": None}
-_BODY = described(INIT, symbol("PLAIN"), b"\0silent\0")
-SILENT_INIT = struct.pack(">IBBH", 8 + len(_BODY), 2, 1, 0) + _BODY
+SILENT_INIT = sasl(INIT, symbol("PLAIN"), b"\0silent\0")
 
 
 def judgement(wire: SaslWire, asked: Asked) -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import socket
 import ssl
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +18,11 @@ from proton import symbol
 from routerd.cli.connection_options import ClientError, Place, connect
 from tests.support.certificates import Authority
 from tests.support.clients import wire
+from tests.support.clients.sasl_frames import CHALLENGE, INIT, MECHANISMS, OUTCOME, RESPONSE, SASL_HEADER, sasl
 from tests.support.clients.secured import Credentials, attempt
 from tests.support.programs import sasl_users
 from tests.support.running import LONG, Configuration, RunningRouter, Since, address_of, needs_users
 from workers.control.logins import FAILED_PER_HOST
-
-MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 
 pytestmark = needs_users
 
@@ -88,9 +86,9 @@ class Raw:
 
     def __init__(self, router: RunningRouter, mechanism: str, said: bytes) -> None:
         self.sock = socket.create_connection(address_of(router.urls[0]), timeout=LONG)
-        self.sock.sendall(b"AMQP\3\1\0\0")
+        self.sock.sendall(SASL_HEADER)
         self.say(INIT, symbol(mechanism), said)
-        assert wire.exactly(self.sock, 8) == b"AMQP\3\1\0\0"
+        assert wire.exactly(self.sock, 8) == SASL_HEADER
         assert self.hear().code == MECHANISMS
 
     def say(self, code: int, *fields: Any) -> None:
@@ -98,11 +96,6 @@ class Raw:
 
     def hear(self) -> wire.Frame:
         return heard(self.sock)
-
-
-def sasl(code: int, *fields: Any) -> bytes:
-    body = wire.described(code, *fields)
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
 
 
 @pytest.mark.parametrize("password", ["secret", "wrong"])
@@ -116,7 +109,7 @@ def test_a_client_says_all_without_waiting(router: RunningRouter, since: Since, 
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         sock = context.wrap_socket(sock)
     words = (
-        b"AMQP\3\1\0\0",
+        SASL_HEADER,
         sasl(INIT, symbol("PLAIN"), f"\0alice\0{password}".encode()),
         wire.AMQP_HEADER,
         wire.frame(0, wire.described(wire.OPEN, "eager")),
@@ -124,7 +117,7 @@ def test_a_client_says_all_without_waiting(router: RunningRouter, since: Since, 
         wire.frame(0, wire.described(wire.ATTACH, "link", proton.uint(0), True)),
     )
     sock.sendall(b"".join(words))
-    assert wire.exactly(sock, 8) == b"AMQP\3\1\0\0"
+    assert wire.exactly(sock, 8) == SASL_HEADER
     assert heard(sock).code == MECHANISMS
     outcome = heard(sock)
     assert outcome.code == OUTCOME
@@ -151,8 +144,8 @@ def test_a_user_whose_name_is_no_text_is_refused(router: RunningRouter, since: S
 def test_a_user_of_the_engines_whose_name_is_no_text_is_refused(router: RunningRouter) -> None:
     url = re.findall(r"amqps?://\S+", router.output)[4]
     sock = socket.create_connection(address_of(url), timeout=LONG)
-    sock.sendall(b"AMQP\3\1\0\0" + sasl(INIT, symbol("PLAIN"), b"\0k\xf6ln\0octets"))
-    assert wire.exactly(sock, 8) == b"AMQP\3\1\0\0"
+    sock.sendall(SASL_HEADER + sasl(INIT, symbol("PLAIN"), b"\0k\xf6ln\0octets"))
+    assert wire.exactly(sock, 8) == SASL_HEADER
     assert heard(sock).code == MECHANISMS
     assert heard(sock).fields == [0]
     sock.sendall(wire.AMQP_HEADER + wire.frame(0, wire.described(wire.OPEN, "octets")))

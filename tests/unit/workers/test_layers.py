@@ -23,6 +23,7 @@ from shm.contract.security import TlsSetup
 from tests.support.beds.door import Client, Door
 from tests.support.beds.stand import Stand
 from tests.support.certificates import Authority, Certificate
+from tests.support.clients.sasl_frames import INIT, MECHANISMS, OUTCOME, SASL_HEADER, sasl
 from tests.support.clients.wire import AMQP_HEADER, ATTACH, BEGIN, CLOSE, DETACH, END, OPEN, begin, described, frame
 from workers.loop import engine
 
@@ -30,17 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[3]
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, OUTCOME = 0x40, 0x41, 0x44
 BUFFER = 8192  # octets of a new transport's buffers
 WORDS = 64  # of a transport, among which the lane looks for its table
 OPENING = frame(0, described(OPEN, "peer"))
 CLOSING = frame(0, described(CLOSE))
-
-
-def sasl(code: int, *fields: object) -> bytes:
-    body = described(code, *fields)
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
 
 
 INITIAL = sasl(INIT, symbol("ANONYMOUS"), b"")

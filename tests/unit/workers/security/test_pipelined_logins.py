@@ -17,20 +17,14 @@ from shm.contract.security import TlsSetup
 from shm.statistics.stats import COUNTERS
 from tests.support.beds.door import Client, Door
 from tests.support.certificates import Authority, Certificate
+from tests.support.clients.sasl_frames import CHALLENGE, INIT, MECHANISMS, OUTCOME, RESPONSE, SASL_HEADER, sasl
 from tests.support.clients.wire import AMQP_HEADER, ATTACH, BEGIN, CLOSE, OPEN, begin, described, frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 OK, AUTH = 0, 1
 BYTES_IN = COUNTERS["bytes_in"].place
-
-
-def sasl(code: int, *fields: object) -> bytes:
-    body = described(code, *fields)
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
 
 
 LOGIN = SASL_HEADER + sasl(INIT, symbol("PLAIN"), b"\0alice\0secret")

@@ -15,20 +15,14 @@ from proton import symbol, ubyte
 from shm.contract.payloads import ConnectorState
 from tests.support.beds.door import Client, Door
 from tests.support.beds.stand import Stand
+from tests.support.clients.sasl_frames import CHALLENGE, INIT, MECHANISMS, OUTCOME, RESPONSE, SASL_HEADER, sasl
 from tests.support.clients.wire import AMQP_HEADER, BEGIN, OPEN, described, frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 AUTH = 1
 OPENING = AMQP_HEADER + frame(0, described(OPEN, "peer"))
-
-
-def sasl(code: int, *fields: object) -> bytes:
-    body = described(code, *fields)
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
 
 
 class Silent:

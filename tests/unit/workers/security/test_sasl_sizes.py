@@ -12,27 +12,22 @@ from proton import symbol
 from shm.contract.control import ConnectorSetup
 from shm.contract.security import ServiceSetup
 from tests.support.beds.door import Client, Door
-from tests.support.clients.wire import described
+from tests.support.clients.sasl_frames import CHALLENGE, INIT, MECHANISMS, OUTCOME, RESPONSE, SASL_HEADER, sasl
 from workers.control.listeners import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 AUTH, SYS_TEMP = 1, 4
 MOST = 512
 SHORT = b"x"
 
 
-def sasl(code: int, *fields: object, size: int = 0) -> bytes:
-    """A frame; with a ``size``, its last field is filled to that."""
-    if size:
-        longest = b"x" * size
-        over = len(sasl(code, *fields, longest)) - size
-        return sasl(code, *fields, longest[over:])
-    body = described(code, *fields)
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
+def sized(size: int, code: int, *fields: object) -> bytes:
+    """A frame whose last field is filled so that it has this size."""
+    longest = b"x" * size
+    over = len(sasl(code, *fields, longest)) - size
+    return sasl(code, *fields, longest[over:])
 
 
 class Service:
@@ -101,18 +96,18 @@ def service() -> Iterator[Service]:
 
 def test_the_largest_frames_pass(service: Service) -> None:
     client, judge = service.client, service.service
-    client.write(sasl(INIT, symbol("X-STEPS"), size=MOST))
+    client.write(sized(MOST, INIT, symbol("X-STEPS")))
     service.asked(MOST)
     for _ in range(2):
-        judge.write(sasl(CHALLENGE, size=MOST))
+        judge.write(sized(MOST, CHALLENGE))
         assert struct.unpack(">I", client.take(MOST)[:4])[0] == MOST
-        client.write(sasl(RESPONSE, size=MOST))
+        client.write(sized(MOST, RESPONSE))
         service.asked(MOST)
 
 
 @pytest.mark.parametrize("there", [8, MOST + 1])
 def test_a_clients_larger_frame_is_refused_as_soon_as_it_begins(service: Service, there: int) -> None:
-    service.client.write(sasl(INIT, symbol("X-STEPS"), size=MOST + 1)[:there])
+    service.client.write(sized(MOST + 1, INIT, symbol("X-STEPS"))[:there])
     service.refused(AUTH)
 
 
@@ -121,14 +116,14 @@ def test_a_clients_larger_response_is_refused(service: Service) -> None:
     service.service.frames(INIT)
     service.service.write(sasl(CHALLENGE, SHORT))
     service.client.frames(CHALLENGE)
-    service.client.write(sasl(RESPONSE, size=MOST + 1)[:8])
+    service.client.write(sized(MOST + 1, RESPONSE)[:8])
     service.refused(AUTH)
 
 
 def test_a_services_larger_frame_is_refused_as_soon_as_it_begins(service: Service) -> None:
     service.client.write(sasl(INIT, symbol("X-STEPS"), SHORT))
     service.service.frames(INIT)
-    service.service.write(sasl(CHALLENGE, size=MOST + 1)[:8])
+    service.service.write(sized(MOST + 1, CHALLENGE)[:8])
     service.refused(SYS_TEMP)
 
 
@@ -138,7 +133,7 @@ def test_the_realm_counts(more: int, passes: bool) -> None:
     realm = "the-realm"
     service = Service(realm)
     size = MOST - len(sasl(INIT, symbol("X"), SHORT, realm)) + len(sasl(INIT, symbol("X"), SHORT))
-    service.client.write(sasl(INIT, symbol("X-STEPS"), size=size + more))
+    service.client.write(sized(size + more, INIT, symbol("X-STEPS")))
     if passes:
         service.asked(MOST)
     else:

@@ -13,13 +13,12 @@ from shm.contract.payloads import ConnectionOpened
 from shm.contract.security import TlsSetup
 from tests.support.beds.door import Client, Door
 from tests.support.certificates import Certificate, openssl
+from tests.support.clients.sasl_frames import INIT, MECHANISMS, OUTCOME, SASL_HEADER, sasl
 from tests.support.clients.wire import AMQP_HEADER, CLOSE, OPEN, described, frame
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SASL_HEADER = b"AMQP\3\1\0\0"
-MECHANISMS, INIT, _, _, OUTCOME = range(0x40, 0x45)
 UTF8, PRINTABLE, T61, BMP, BITS = 12, 19, 20, 30, 3
 CN, ORGANISATION = b"\x55\x04\x03", b"\x55\x04\x0a"
 ECDSA_SHA256 = b"\x2a\x86\x48\xce\x3d\x04\x03\x02"
@@ -75,11 +74,6 @@ def user(folder: Path, fields: list[tuple[bytes, int, bytes]], uid_format: str =
     finally:
         client.socket.close()
         door.end()
-
-
-def sasl(code: int, *fields: object) -> bytes:
-    body = described(code, *fields)
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
 
 
 @pytest.mark.parametrize(
