@@ -4,7 +4,7 @@ import pytest
 from proton import Condition, Link, Message, Terminus, symbol
 
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, error_of, is_closed, is_open
-from tests.support.running import Configuration, RunningRouter, address_of, until
+from tests.support.running import Configuration, RunningRouter, address_of
 from tests.support.servers.broker import Broker, is_coordinator
 
 ROUTES = (
@@ -26,14 +26,6 @@ linkRoute { prefix: nobody; direction: in; containerId: away }
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     return Configuration(sections=ROUTES)
-
-
-@pytest.fixture
-def broker(net: Net, router: RunningRouter) -> Broker:
-    """Connected to the listener for containers, when nobody's route leads to another test's any more."""
-    until(lambda: router.core["connections_admitted"] == 0, "end of earlier connections")
-    (broker := Broker(net, address_of(router.urls[1])).open()).round_trip()
-    return broker
 
 
 def refused(net: Net, link: Link) -> tuple[str, str | None]:

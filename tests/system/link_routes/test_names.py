@@ -5,21 +5,13 @@ from proton import Link, Receiver, Terminus
 
 from tests.support.beds.queue_routes import queue_routes
 from tests.support.peer import Net, Peer, is_closed, is_open
-from tests.support.running import Configuration, RunningRouter, address_of, until
+from tests.support.running import Configuration
 from tests.support.servers.broker import Broker
 
 
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     return queue_routes("broker")
-
-
-@pytest.fixture
-def broker(net: Net, router: RunningRouter) -> Broker:
-    """Connected, when nobody's route leads to another test's any more."""
-    until(lambda: router.core["connections_admitted"] == 0, "end of earlier connections")
-    (broker := Broker(net, address_of(router.urls[1])).open()).round_trip()
-    return broker
 
 
 def named(net: Net, container: str = "same") -> Peer:
