@@ -4,7 +4,8 @@ import os
 
 from routerd.config.entities.schema import entity_type
 from routerd.config.formats import json_file
-from routerd.config.formats.source import ConfigError, Mistake, Section, camel_case, cause, read, shown
+from routerd.config.formats.source import ConfigError, Mistake, Section, camel_case, read, shown
+from shm.contract.text import cause
 
 
 def policy_sections(sections: list[Section], mistakes: list[Mistake]) -> list[Section]:

@@ -16,6 +16,7 @@ import msgspec
 from routerd.config.entities.transport import Listener
 from routerd.machine.lookups import silence, wait_for
 from routerd.machine.systemd import Passed, covers
+from shm.contract.text import cause
 from workers.control.lookup import Lookup, is_address
 
 _FAMILIES = {None: socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
@@ -164,7 +165,7 @@ def _addresses(listener: Listener, where: str, lookup: Lookup | None) -> list[tu
         try:
             entries = socket.getaddrinfo(listener.host or None, port, family, socket.SOCK_STREAM, flags=passive)
         except socket.gaierror as error:
-            raise _unknown(listener, where, error.strerror or str(error)) from error
+            raise _unknown(listener, where, cause(error)) from error
         found: list[tuple[socket.AddressFamily, _Address]] = [(entry[0], entry[4]) for entry in entries]
     else:
         found = list(lookup.addresses)

@@ -24,6 +24,7 @@ from shm.contract.complaints import Complaints
 from shm.contract.flow_log.schema import RAW, folder
 from shm.contract.flow_log.setup import FlowLogSetup
 from shm.contract.numbers import counted
+from shm.contract.text import cause
 from shm.native import StatsPage
 from shm.statistics.stats import COUNTERS
 
@@ -209,7 +210,7 @@ class Recorder:
         except OSError as error:
             self._end_spool()
             self._spooled = False
-            text = error.strerror or str(error)
+            text = cause(error)
             self._complaints.tell(
                 now, LOGGER, logging.WARNING,
                 "The flow log has no spool in %s: %s; a recorder that is killed now loses up to %d s of "
@@ -240,7 +241,7 @@ class Recorder:
         self._end_spool()
         self._rest = min(max(LEAST_REST, self._rest * 2), LONGEST_REST)
         self._resting = now + self._rest
-        text = error.strerror or str(error)
+        text = cause(error)
         self._complaints.tell(
             now, LOGGER, logging.ERROR,
             "The flow log cannot be written to %s: %s; %s lost, and more until it can. "

@@ -23,6 +23,11 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def cause(error: Exception) -> str:
+    """Return why a file cannot be used, without its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def reason(error: BaseException) -> str:
     """Return an exception's type and text in one short line."""
     try:

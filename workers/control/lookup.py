@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from shm.contract.failures import NO_THREAD, failures, start_thread
+from shm.contract.text import cause
 
 Address = tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]
 
@@ -44,7 +45,7 @@ class Lookup:
             self.addresses = [(entry[0], entry[4]) for entry in found]
             self.answered = True
         except Exception as error:  # the caller waits for a result
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            why = cause(error)
             self.error = f"host {host} is not known: {why}"
             self.answered = isinstance(error, UnicodeError) or _says_no(error)
             if not isinstance(error, OSError | ValueError):

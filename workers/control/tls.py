@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from shm.contract.security import TlsSetup
+from shm.contract.text import cause
 
 if TYPE_CHECKING:
     import ssl
@@ -80,7 +81,7 @@ def password_of(text: str, *, of_key: bool = True) -> str:
         try:
             return Path(rest).read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
-            raise PasswordError(f"Unable to open password file {rest}, error: {_cause(error)}") from error
+            raise PasswordError(f"Unable to open password file {rest}, error: {cause(error)}") from error
     return rest
 
 
@@ -115,7 +116,7 @@ def _of_file(attribute: str, path: str) -> str:
         if attribute == "uidNameMappingFile":
             _read_mapping(path)
     except OSError as error:
-        return f"cannot be read ({_cause(error)})"
+        return f"cannot be read ({cause(error)})"
     except ValueError as error:
         return str(error)
     if attribute in ("privateKeyFile", "uidNameMappingFile"):
@@ -148,7 +149,7 @@ def _read_mapping(path: str) -> dict[str, str]:
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, str])
     except OSError as error:
-        raise ValueError(f"cannot be read ({_cause(error)})") from error
+        raise ValueError(f"cannot be read ({cause(error)})") from error
     except msgspec.MsgspecError as error:
         raise ValueError(f"is no JSON object from names to names ({error})") from error
 
@@ -162,10 +163,6 @@ def _files(tls: TlsSetup) -> list[tuple[str, str]]:
         ("uidNameMappingFile", tls.uid_name_mapping_file),
     ]
     return [(attribute, path) for attribute, path in named if path]
-
-
-def _cause(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class Certificates:

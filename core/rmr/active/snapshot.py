@@ -19,6 +19,7 @@ from core.rmr.tables import writing
 from core.rmr.tables.decoding import lossless
 from core.rmr.tables.table import Table
 from shm.contract.failures import failures
+from shm.contract.text import cause
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -133,7 +134,7 @@ class Keeper:
                 failed.leave()
             if path not in self._said:
                 text = "The route table in use cannot be kept in %s: %s; a new core will not have it"
-                LOGGER.warning(text, path, getattr(error, "strerror", error))
+                LOGGER.warning(text, path, cause(error))
             self._said.add(path)
 
     def flush(self) -> None:

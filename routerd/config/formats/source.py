@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from shm.contract.text import printable
+from shm.contract.text import cause, printable
 
 
 class Setting(Struct, frozen=True):
@@ -113,11 +113,6 @@ def plain(value: object) -> object:
     if isinstance(value, Array):
         return [plain(element) for element in value.values]
     return value
-
-
-def cause(error: Exception) -> str:
-    """Return why a file cannot be used, without its name."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 IRREGULAR: Final = "it is no regular file, and a reader of others may wait for ever"
