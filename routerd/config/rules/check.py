@@ -15,6 +15,7 @@ from routerd.config.rules.values import WrongValueError, convert, expected
 E = TypeVar("E", bound=Entity)
 
 DOCUMENTATION = "docs/configuration.md"
+_ALREADY: Final = "is already set in line {}; this value counts, remove the other"
 
 # Entities and attributes of early versions of qdrouterd that 1.19 does not take, and what has taken their place.
 SUCCESSORS: Final = {
@@ -155,8 +156,7 @@ class _Checker:
 
     def _repeated(self, setting: Setting, earlier: Setting, attribute: Attribute) -> None:
         if camel_case(setting.name) == camel_case(earlier.name):
-            text = f"{attribute.name}: is already set in line {earlier.line}; this value counts, remove the other"
-            self._warn(setting.line, text)
+            self._warn(setting.line, f"{attribute.name}: {_ALREADY.format(earlier.line)}")
         else:
             old, new = sorted((setting.name, earlier.name), key=lambda name: name == attribute.name)
             text = f"Both '{old}' and '{new}' cannot be specified for entity '{self._name}'; remove one"
@@ -178,7 +178,11 @@ class _Checker:
         if not isinstance(setting.value, Block):
             raise WrongValueError(f"{shown(setting.value)} does not fit; give {expected(attribute)}")
         groups: dict[str, object] = {}
+        lines: dict[str, int] = {}
         for group in setting.value.settings:
+            if (earlier := lines.get(group.name)) is not None:
+                self._warn(group.line, f"groups {group.name}: {_ALREADY.format(earlier)}")
+            lines[group.name] = group.line
             if not isinstance(group.value, Block):
                 self._mistake(group.line, f"groups {group.name}: {shown(group.value)} does not fit; give settings")
                 continue

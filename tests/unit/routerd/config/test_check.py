@@ -305,6 +305,14 @@ def test_what_belongs_to_the_vhost_has_no_effect_in_its_groups() -> None:
     assert "there is no such attribute" in told(text.replace("{}", "allowEverything"))[0]
 
 
+def test_a_group_that_is_there_twice_is_told() -> None:
+    """The later one counts, and the users of the other lose their rights."""
+    group = "  g: {\n   remoteHosts: *\n  }\n"
+    assert told(f"vhost {{\n hostname: a\n groups: {{\n{group}{group} }}\n}}\n" + "listener {\n}\n") == [
+        "7: warning: vhost groups g: is already set in line 4; this value counts, remove the other"
+    ]
+
+
 def test_old_names_and_statistics_are_warnings() -> None:
     config = parse(
         router("helloInterval: 2", "addrCount: 7", "area: 0", "mode: standalone", "mode: standalone"), "f.conf"
