@@ -25,7 +25,8 @@ typedef struct {                       /* a frame of a framed connection */
 #define WEBSOCKET_READ 16384u
 #define WEBSOCKET_CONTROL 125u
 
-enum websocket_status { WEBSOCKET_NORMAL = 1000, WEBSOCKET_WRONG = 1002, WEBSOCKET_NO_TEXT = 1003 };
+enum websocket_status { WEBSOCKET_NORMAL = 1000, WEBSOCKET_WRONG = 1002, WEBSOCKET_NO_TEXT = 1003,
+                        WEBSOCKET_MANGLED = 1007 };
 
 typedef struct websocket {
     uint8_t header[14];            /* the received part of the current frame's header */

@@ -7,8 +7,9 @@
  *   out   idle --the engine has something--> header --> payload --> idle; an answer to a ping or close goes when idle
  *
  * AMQP ignores where frames begin and end. Prohibited: an unmasked frame of a client, reserved bits, text, a control
- * frame in parts or of more than 125 bytes, half a status in a close, a continuation of no message, and a message
- * inside another one (RFC 6455, 5.4 and 5.5.1); the connection then ends with the status for it.
+ * frame in parts or of more than 125 bytes, half a status in a close or one that nobody may send, a reason that is no
+ * text, a continuation of no message, and a message inside another one (RFC 6455, 5.4, 5.5.1 and 7.4); the connection
+ * then ends with the status for it.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "shm/codec/utf8.h"
 #include "workers/transport/transport.h"
 
 enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8,
@@ -81,6 +83,23 @@ static void websocket_unmask(websocket *s, uint8_t *to, const uint8_t *from, siz
     s->left -= size;
 }
 
+/* May a close say this?  1004 to 1006 and 1015 stand for what no frame says, 1012 to 1014 are IANA's. */
+static bool websocket_sayable(uint32_t status)
+{
+    if (status >= 3000) return status < 5000;
+    return status >= 1000 && status <= 1014 && (status < 1004 || status > 1006);
+}
+
+/* The client closes: our close repeats its status (RFC 6455, 5.5.1), unless there is something wrong with it. */
+static void websocket_closed(websocket *s)
+{
+    s->over = true;
+    if (s->control_size < 2) websocket_answer(s, WEBSOCKET_CLOSE, NULL, 0);
+    else if (!websocket_sayable(be16(s->control))) websocket_end(s, WEBSOCKET_WRONG);
+    else if (!utf8_valid(s->control + 2, s->control_size - 2)) websocket_end(s, WEBSOCKET_MANGLED);
+    else websocket_answer(s, WEBSOCKET_CLOSE, s->control, 2);
+}
+
 /* A frame has come whole. */
 static void websocket_frame(websocket *s)
 {
@@ -90,8 +109,7 @@ static void websocket_frame(websocket *s)
     if (opcode == WEBSOCKET_PING) {
         websocket_answer(s, WEBSOCKET_PONG, s->control, s->control_size);
     } else if (opcode == WEBSOCKET_CLOSE) {
-        s->over = true;
-        websocket_answer(s, WEBSOCKET_CLOSE, s->control, s->control_size < 2 ? 0 : 2);
+        websocket_closed(s);
     }
 }
 

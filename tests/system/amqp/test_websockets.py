@@ -98,11 +98,26 @@ def test_a_ping_is_answered(raw: WebSocket) -> None:
     assert heard(raw, 2) == [(PONG, b"are you there"), (PONG, b"again")]
 
 
-def test_a_close_is_answered(raw: WebSocket) -> None:
+@pytest.mark.parametrize("status", [1000, 1001, 1003, 1007, 1011, 1014, 3000, 4999])
+def test_a_close_is_answered(raw: WebSocket, status: int) -> None:
     """With its status; then the connection ends."""
-    raw.put(frame((1001).to_bytes(2, "big") + b"I go", CLOSE))
-    assert heard(raw, 2) == [(CLOSE, (1001).to_bytes(2, "big"))]
+    raw.put(frame(status.to_bytes(2, "big") + "I go, ä".encode(), CLOSE))
+    assert heard(raw, 2) == [(CLOSE, status.to_bytes(2, "big"))]
     assert raw.recv(10) == b""
+
+
+@pytest.mark.parametrize("status", [0, 999, 1004, 1005, 1006, 1015, 2999, 5000, 65535])
+def test_a_status_that_nobody_may_send_is_not_repeated(raw: WebSocket, status: int) -> None:
+    """RFC 6455, 7.4."""
+    raw.put(frame(status.to_bytes(2, "big") + b"I go", CLOSE))
+    assert heard(raw, 2) == [(CLOSE, (1002).to_bytes(2, "big"))]
+
+
+@pytest.mark.parametrize("reason", [b"\xff", b"I go \xc3", b"\xed\xa0\x80", bytes(100) + b"\x80"])
+def test_a_reason_that_is_no_text(raw: WebSocket, reason: bytes) -> None:
+    """RFC 6455, 5.5.1 and 8.1."""
+    raw.put(frame((1000).to_bytes(2, "big") + reason, CLOSE))
+    assert heard(raw, 2) == [(CLOSE, (1007).to_bytes(2, "big"))]
 
 
 @pytest.mark.parametrize(
