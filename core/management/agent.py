@@ -6,6 +6,7 @@ It knows neither messages nor threads: a request comes in, a response goes out.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 
@@ -35,6 +36,7 @@ from core.management.request import (
     INTERNAL,
     NOT_FOUND,
     NOT_IMPLEMENTED,
+    Later,
     ManagementError,
     Request,
     Response,
@@ -74,6 +76,7 @@ _CONFIGURED: dict[str, type[Configured]] = {
     "router.config.linkRoute": LinkRoutes,
 }
 DONE, REFUSED = "%s of %s by %s done", "%s of %s by %s refused: %s"
+Respond = Callable[[Request], Response | Later]
 _CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
 
 
@@ -93,7 +96,7 @@ class Agent:
             types.insert(0 if kind is Router else len(types), kind(view, schema))
         types.append(dummy := Dummy(view))
         self._entity_types = {entity_type.schema.name: entity_type for entity_type in types}
-        self._calls: dict[tuple[str, str | None], Callable[[Request], Response]] = {("CALLME", "dummy"): dummy.call}
+        self._calls: dict[tuple[str, str | None], Respond] = {("CALLME", "dummy"): dummy.call}
         if isinstance(table := self._entity_types.get("routeTable"), RouteTables):
             self._calls |= {("PUSH", "routeTable"): table.push, ("EXPLAIN", "routeTable"): table.explain}
         self._self = SelfNode(self._entity_types, view.recent)
@@ -107,14 +110,22 @@ class Agent:
         for delta in deltas:
             self._view.entities(delta.kind).change(delta)
 
-    def handle(self, request: Request) -> Response:
-        """Return the response to a request. It never raises."""
-        operation = printable(request.operation, LONGEST_NAME)
-        LOGGER.debug("%s of %s", operation.lower(), _about(request))
-        self._view.requester = request.requester
-        try:
+    def handle(self, request: Request) -> Response | Later:
+        """Return the response to a request, or what will have it. Neither this nor ``finish`` raises."""
+        LOGGER.debug("%s of %s", printable(request.operation, LONGEST_NAME).lower(), _about(request))
+
+        def respond() -> Response | Later:
             request.requester.permit(request.operation)
-            response = self._respond(request)
+            return self._respond(request)
+
+        self._view.requester = request.requester
+        return self._told(request, respond)
+
+    def _told(self, request: Request, respond: Callable[[], Response | Later]) -> Response | Later:
+        """Return what ``respond`` does, and log it if it changes something, or fails."""
+        operation = printable(request.operation, LONGEST_NAME)
+        try:
+            response = respond()
         except ManagementError as error:
             text, who = printable(error.text, LONGEST_TEXT), request.requester.who
             self._refusals.tell(time.monotonic(), LOGGER, logging.ERROR, REFUSED, operation, _about(request), who, text)
@@ -122,12 +133,15 @@ class Agent:
         except Exception as error:
             failures.tell("a management request", error, f"{operation} of {_about(request)} is answered with an error")
             return Response(INTERNAL, {}, f"{type(error).__name__}: {error}")
+        if isinstance(response, Later):
+            finish = response.finish
+            return Later(response.then, lambda: cast(Response, self._told(request, finish)))
         if not reads(request.operation):
             who = request.requester.who
             self._changes.tell(time.monotonic(), LOGGER, NOTICE, DONE, operation, _about(request), who)
         return response
 
-    def _respond(self, request: Request) -> Response:
+    def _respond(self, request: Request) -> Response | Later:
         if request.type == "console":
             raise ManagementError(FORBIDDEN, "the console is not managed")
         if request.operation == "QUERY" and request.type is not None and not self._is_self(request):

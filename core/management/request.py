@@ -137,6 +137,16 @@ class Response(msgspec.Struct, frozen=True):
     text: str = ""
 
 
+class Later(msgspec.Struct):
+    """A response that is being worked out elsewhere, so that the agent answers others meanwhile.
+
+    ``then``, to be called in the core's thread, takes what is called there when ``finish`` can return it.
+    """
+
+    then: Callable[[Callable[[], None]], None]
+    finish: Callable[[], Response]
+
+
 def request_of(properties: object, body: Any) -> Request:
     """Build a request from application properties and body of a message. Raises ManagementError."""
     if not isinstance(properties, dict):

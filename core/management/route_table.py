@@ -1,40 +1,53 @@
 """Route tables in management: their configuration, state, entries and endpoints, PUSH and EXPLAIN."""
 
 from collections.abc import Callable, Iterator, Sequence
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from core.management.configured import Configured
 from core.management.entity_type import Column, Table, key_columns
-from core.management.request import BAD_REQUEST, FORBIDDEN, INTERNAL, NOT_FOUND, OK, ManagementError, Request, Response
+from core.management.request import BAD_REQUEST, FORBIDDEN, NOT_FOUND, OK, Later, ManagementError, Request, Response
 from core.management.view import View
 from core.rmr.active.compiled import encoded
 from core.rmr.active.dialling import Dialling
-from core.rmr.active.intake import Feed, Outcome
+from core.rmr.active.intake import Feed, Outcome, Unfinished
 from core.rmr.active.route_tables import ActiveTable
 from core.rmr.active.route_tables import RouteTables as Tables
-from core.rmr.managers.stream import LONGEST_TABLE
 from core.rmr.tables import decoding
+from core.rmr.tables.building import LONGEST_TABLE
 from core.rmr.tables.decoding import INT32
 from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.table import ANY_SUBSCRIPTION, Entry
 from shm.contract.numbers import whole
 
-PUSH_SECONDS: Final = 30.0  # for a table of a million entries on a busy machine
 PUSHES: Final = 16  # most pushes at a time; the oldest is dropped for another
 EVERYBODY: Final = "*"
 
 
-class _Push(msgspec.Struct):
-    """A table that arrives in pieces. Each piece gets an answer."""
+class _Push:
+    """A table that arrives in pieces. Each piece gets an answer; what became of them is heard in the core's thread."""
 
-    active: ActiveTable
-    feed: Feed
-    answers: SimpleQueue[list[Outcome]]
-    pieces: int = 0
-    size: int = 0  # characters of the pieces
+    def __init__(self, active: ActiveTable, origin: str, unfinished: Unfinished) -> None:
+        self.active = active
+        self.feed: Feed = active.feed(origin, self._heard, unfinished=unfinished)
+        self.pieces = 0
+        self.size = 0  # characters of the pieces
+        self.outcomes: list[Outcome] = []
+        self._read = 0  # pieces
+        self._ready: Callable[[], None] | None = None
+
+    def _heard(self, outcomes: list[Outcome]) -> None:
+        self.outcomes += outcomes
+        self._read += 1
+        if self._ready is not None:
+            self.then(self._ready)
+
+    def then(self, ready: Callable[[], None]) -> None:
+        """Call this when all pieces have been read, of which there will be no more."""
+        self._ready = ready
+        if self._read == self.pieces:
+            ready()
 
 
 class RouteTables(Configured):
@@ -47,6 +60,7 @@ class RouteTables(Configured):
         self._tables = view.core.plane(Tables)
         super().__init__(view, schema)
         self._pushes: dict[tuple[int | None, str], _Push] = {}  # by connection and table
+        self._unfinished = Unfinished()
 
     def rows(self) -> list[dict[str, Any]]:
         return [*self._entities.rows, *self._others()]
@@ -103,7 +117,7 @@ class RouteTables(Configured):
 
     # ---- PUSH ----
 
-    def push(self, request: Request) -> Response:
+    def push(self, request: Request) -> Response | Later:
         """Take a piece of a table. The answer to the last piece reports what became of each table and map."""
         active = self.active(request)
         user = self._allowed(active)
@@ -115,8 +129,7 @@ class RouteTables(Configured):
         key = self._view.requester.connection, name
         push = self._pushes.pop(key, None)
         if push is None or given.get("first", False) or push.active is not active:
-            answers: SimpleQueue[list[Outcome]] = SimpleQueue()
-            push = _Push(active, active.feed(f"{user} by management", answers.put), answers)
+            push = _Push(active, f"{user} by management", self._unfinished)
         push.pieces += 1
         push.size += len(text)
         self._bound(push)
@@ -124,18 +137,20 @@ class RouteTables(Configured):
             self._pushes[key] = push
         feed = push.feed
         self._view.command(lambda: self._tables.take(feed, text, last))
-        return self._answer(push) if last else Response(OK, {})
+        return Later(push.then, lambda: self._answer(push)) if last else Response(OK, {})
 
     def _bound(self, push: _Push) -> None:
-        """Make room for a push that has got another piece. Raises ManagementError if there is none."""
+        """Make room for a push that has got another piece. Raises ManagementError if there is none.
+
+        What unfinished tables take is bounded where they are read.
+        """
         if push.size > LONGEST_TABLE:
             text = f"a push has {LONGEST_TABLE} characters at most; begin again, and push a table at a time"
             raise ManagementError(BAD_REQUEST, text)
         if self._tables.intake.queued > LONGEST_TABLE:
             raise ManagementError(BAD_REQUEST, "too many characters wait to be read; begin again later")
-        size = sum(one.size for one in self._pushes.values())
-        while len(self._pushes) >= PUSHES or size + push.size > LONGEST_TABLE:
-            size -= self._pushes.pop(next(iter(self._pushes))).size
+        while len(self._pushes) >= PUSHES:
+            self._pushes.pop(next(iter(self._pushes)))
 
     def _allowed(self, active: ActiveTable) -> str:
         """Return who pushes, for the log. Raises ManagementError for a requester without the right."""
@@ -150,21 +165,13 @@ class RouteTables(Configured):
         return f"{user or 'somebody'}@{host}"
 
     def _answer(self, push: _Push) -> Response:
-        outcomes: list[Outcome] = []
-        try:
-            for _ in range(push.pieces):
-                outcomes += push.answers.get(timeout=PUSH_SECONDS)
-        except Empty:
-            raise ManagementError(
-                INTERNAL, f"the table is not in use after {PUSH_SECONDS:g} s; check again later"
-            ) from None
         if self._tables.find(push.active.setup.name) is not push.active:
             raise _gone(push.active.setup.name)
-        bad = [one for one in outcomes if not one.ok]
+        bad = [one for one in push.outcomes if not one.ok]
         if bad:
             reasons = "; ".join(f"{one.kind} {one.table_id or '<id-missing>'}: {one.reason}" for one in bad[:10])
             raise ManagementError(BAD_REQUEST, f"{reasons}. The previous table stays in use")
-        return Response(OK, {"outcomes": [msgspec.to_builtins(one) for one in outcomes]})
+        return Response(OK, {"outcomes": [msgspec.to_builtins(one) for one in push.outcomes]})
 
     # ---- EXPLAIN ----
 

@@ -30,8 +30,18 @@ from core.links.terminus import EDGE
 from core.management import codec
 from core.management.agent import Agent
 from core.management.connection import ROLES_OF_ROUTERS
-from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response, TooLongError
+from core.management.request import (
+    BAD_REQUEST,
+    INTERNAL,
+    NOT_FOUND,
+    Later,
+    ManagementError,
+    Requester,
+    Response,
+    TooLongError,
+)
 from core.management.view import View
+from core.management.waiting import WAITING, Waiting
 from core.process.router import Core
 from shm.contract.administering import READ, RIGHTS
 from shm.contract.complaints import bursts
@@ -58,7 +68,6 @@ GONE: Final = Requester(
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management leads to the second
 POLL_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
 POLL_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
-WAITING: Final = 256  # waiting requests; further ones are dropped, and their senders ask again
 LEAVING: Final = 64  # awaited answers at a time; the supervisor has a bound of its own for each
 COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
@@ -78,7 +87,7 @@ class Service:
         self._polls: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._router_id = core.setup.router_id
-        self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
+        self._requests = Waiting()
         self._mailbox: deque[Callable[[], None]] = deque()
         self._drops, self._lines = bursts(), bursts()  # of log lines of the core's thread and of the agent's
         self._thread: threading.Thread | None = None
@@ -91,15 +100,13 @@ class Service:
         core.plane(Administration).serve()
 
     def received(self, content: bytes) -> None:
-        """Take a request, or drop it if too many wait."""
+        """Take a request, and drop one of who has most if too many wait."""
         requester = self._requester(self._core.local.source)
-        if self._requests.qsize() >= WAITING:
+        dropped = self._requests.put(requester.connection, (content, requester))
+        if dropped is not None:
             self._core.forwarder.count(REFUSED)
-            who = requester.peer
             text = "dropped a management request of %s because %d others wait"
-            self._drops.tell(time.monotonic(), LOGGER, logging.WARNING, text, who, WAITING)
-            return
-        self._requests.put((content, requester))
+            self._drops.tell(time.monotonic(), LOGGER, logging.WARNING, text, dropped[1].peer, WAITING)
         if self._thread is None:
             self._thread = start_thread("management", self._serve, again=AGAIN_SECONDS)
 
@@ -195,10 +202,10 @@ class Service:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         gc.freeze()  # present objects, links and all, are exempt from collection
         while True:
-            content, requester = self._requests.get()
+            what, requester = self._requests.get()
             try:
                 with still():
-                    self._answer(content, requester)
+                    what() if callable(what) else self._answer(what, requester)
             except Exception as error:  # one request must not end all others
                 failures.tell(f"a management request of {requester.peer}", error, "it gets no answer")
 
@@ -229,7 +236,22 @@ class Service:
                 failures.tell(f"passing on a request of {requester.peer}", error, "the request is refused")
                 response = Response(INTERNAL, {}, f"the request cannot be passed on: {error}")
         else:
-            response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
+            given = self._agent.handle(msgspec.structs.replace(request, requester=requester))
+            if isinstance(given, Later):
+                self._wait(envelope, reply_to, given, requester)
+                return
+            response = given
+        self._respond(envelope, reply_to, response)
+
+    def _wait(self, envelope: codec.Envelope, reply_to: str, later: Later, requester: Requester) -> None:
+        """Answer when the response has been worked out, and others until then."""
+
+        def respond() -> None:
+            self._respond(envelope, reply_to, later.finish())
+
+        self._post(lambda: later.then(lambda: self._requests.go_on((respond, requester))))
+
+    def _respond(self, envelope: codec.Envelope, reply_to: str, response: Response) -> None:
         if response.status >= BAD_REQUEST:
             self._post(self._refused)
         encoded = self._encoded(envelope, response)

@@ -7,6 +7,7 @@ use as a whole, so a table and its map change together.
 
 import gc
 import logging
+import sys
 import threading
 from array import array
 from collections import deque
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -30,6 +32,7 @@ from core.rmr.active.compiled import (
     updated,
 )
 from core.rmr.active.snapshot import Keeper, Kept, SnapshotError, Use, read
+from core.rmr.tables.building import KEPT, LONGEST_TABLE
 from core.rmr.tables.decoding import lossless
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
@@ -44,7 +47,11 @@ PIECE: Final = 1 << 14  # characters parsed before the core can have the interpr
 FILE_LIMIT: Final = 1 << 30  # octets of a seed file
 CLOSE_SECONDS: Final = 5.0  # for the last snapshots when the core stops
 
+ENTRY: Final = 64  # octets for which an entry in use counts
+WEIGHT: Final = 4096  # octets for which a waiting text counts, besides itself
+
 TOO_EARLY: Final = "an update before any table"
+DROPPED: Final = "other tables needed the memory for tables that have begun; push it again, from its beginning"
 
 
 # Records, a file of records, or a value that was parsed before.
@@ -107,11 +114,33 @@ class Values:
             self._owners = made.owners.endpoints
 
 
+class Unfinished:
+    """What the tables and maps of several feeds take before their ends. The feed that began first makes room."""
+
+    def __init__(self) -> None:
+        self._feeds: WeakKeyDictionary[Feed, int] = WeakKeyDictionary()  # octets, in the order of their beginnings
+
+    def count(self, feed: "Feed", octets: int) -> bool:
+        """Count what a feed takes now. Return False if that alone is too much."""
+        if not octets:
+            self._feeds.pop(feed, None)
+            return True
+        self._feeds[feed] = octets
+        while sum(self._feeds.values()) > LONGEST_TABLE:
+            first = next(one for one in self._feeds if one is not feed or octets > LONGEST_TABLE)
+            del self._feeds[first]
+            if first is feed:
+                return False
+            first.drop()
+        return True
+
+
 @dataclass(eq=False)
 class Feed:
     """One source of records. The core's thread calls ``done`` after each text.
 
-    ``stamp`` identifies the seed that it is. ``wanted`` marks a snapshot of this table and seed.
+    ``stamp`` identifies the seed that it is. ``wanted`` marks a snapshot of this table and seed. What it takes
+    before the end of a table is bounded with ``unfinished``.
     """
 
     values: Values
@@ -120,9 +149,16 @@ class Feed:
     done: Callable[[list[Outcome]], None]
     stamp: tuple[int, ...] = ()
     wanted: Kept | None = None
+    unfinished: Unfinished | None = None
 
     def __post_init__(self) -> None:
         self._parser = Parser(self.compatible)
+        self._size = 0  # octets of the unfinished table's text
+        self._dropped = False
+
+    def drop(self) -> None:
+        """Forget a table that has begun, for others."""
+        self._parser, self._size, self._dropped = Parser(self.compatible), 0, True
 
     def take(self, text: Text, last: bool) -> Made:
         """Parse a text and build the result.
@@ -154,10 +190,25 @@ class Feed:
             return
         if isinstance(text, Path):
             text = self._file(text, made)
+        if self._dropped:
+            self._dropped = False
+            yield BadTableError("", DROPPED, [])
         for at in range(0, len(text), PIECE):
-            yield from self._parser.feed(text[at : at + PIECE])
+            piece = text[at : at + PIECE]
+            yield from self._parser.feed(piece)
+            yield from self._counted(len(piece))
         if last:
             yield from self._parser.finish()
+            self._parser = Parser(self.compatible)
+            yield from self._counted(0)
+
+    def _counted(self, more: int) -> Iterator[BadTableError]:
+        """Count so much more text. Yield what became of a table that takes too much."""
+        self._size = 0 if self._parser.idle else self._size + more
+        if self.unfinished is None or self.unfinished.count(self, self._size + self._parser.kept):
+            return
+        self._parser, self._size = Parser(self.compatible), 0
+        yield BadTableError("", f"the table takes more than {LONGEST_TABLE} octets", [])
 
     def _file(self, path: Path, made: Made) -> str:
         if self.wanted is not None:
@@ -174,16 +225,33 @@ class Feed:
         if isinstance(result, BadTableError):
             return Outcome("table", result.table_id, result.reason)
         if isinstance(result, MeidMap):
-            kept = {one: owner for one, owner in values.owners.items() if one not in result.deleted}
-            values.owners = kept | result.owners
+            kept = {one: owner for one, owner in values.owners.items() if one not in result.deleted} | result.owners
+            if reason := _grown("managed entities", len(values.owners), len(kept), KEPT):
+                return Outcome("map", result.table_id, reason)
+            values.owners = kept
             return Outcome("map", result.table_id, entries=len(values.owners))
+        return self._tabled(result)
+
+    def _tabled(self, result: Table) -> Outcome:
+        """Replace the table, or append an update to it."""
+        values = self.values
         if result.complete:
             values.table = result
             return Outcome("table", result.table_id, entries=len(result))
         if values.table is None:
             return Outcome("update", result.table_id, TOO_EARLY)
-        values.table = updated(values.table, result)
+        now = updated(values.table, result)
+        if reason := _grown("entries", len(values.table), len(now), ENTRY):
+            return Outcome("update", result.table_id, reason)
+        values.table = now
         return Outcome("update", result.table_id, entries=len(result))
+
+
+def _grown(what: str, before: int, now: int, octets: int) -> str:
+    """Return why a table or map may not grow to so many of these octets each; empty: it may."""
+    if now <= max(before, LONGEST_TABLE // octets):
+        return ""
+    return f"there would be {now} {what}, and {LONGEST_TABLE // octets} are possible; delete some first"
 
 
 class Intake:
@@ -193,7 +261,7 @@ class Intake:
         self.made: deque[Made] = deque()
         self._keeper = Keeper()
         self._wake = wake
-        self._given = self._taken = 0  # characters that one thread has given, and another one has taken
+        self._given = self._taken = 0  # octets that one thread has given, and another one has taken
         if wake is not None:
             self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
             self._thread: threading.Thread | None = None
@@ -205,7 +273,7 @@ class Intake:
 
     @property
     def queued(self) -> int:
-        """The characters of the texts that have not been read yet."""
+        """The octets of memory of the texts that have not been read yet."""
         return self._given - self._taken
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
@@ -271,5 +339,5 @@ class Intake:
 
 
 def _length(text: Text) -> int:
-    """Return the characters of a text that somebody has sent; 0 for a file, or what was read before."""
-    return len(text) if isinstance(text, str) else 0
+    """Return the octets of a text that somebody has sent; 0 for a file, or what was read before."""
+    return sys.getsizeof(text) + WEIGHT if isinstance(text, str) else 0

@@ -21,7 +21,7 @@ from core.forwarder.recorded import Routes
 from core.links.links import Links
 from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledOwners, CompiledTable
-from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
+from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Unfinished, Values
 from core.rmr.active.snapshot import Kept, Use
 from core.rmr.tables.state import Installed
 from shm.contract.control import SetTables
@@ -113,9 +113,10 @@ class ActiveTable:
         done: Callable[[list[Outcome]], None],
         stamp: tuple[int, ...] = (),
         wanted: Kept | None = None,
+        unfinished: Unfinished | None = None,
     ) -> Feed:
         """Return a new source of records, such as its seed or snapshot."""
-        return Feed(self.values, origin, self.setup.compatible, done, stamp, wanted)
+        return Feed(self.values, origin, self.setup.compatible, done, stamp, wanted, unfinished)
 
     @property
     def kept(self) -> Use:

@@ -12,13 +12,13 @@ from typing import Final
 
 from core.rmr.managers.messages import STATE, Heard, Said, records, state
 from core.rmr.tables import decoding
+from core.rmr.tables.building import LONGEST_TABLE
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError
 from shm.contract.text import printable
 
 SLICE: Final = 48 * 1024  # characters parsed before other work may run
-LONGEST_TABLE: Final = 1 << 28  # octets of the messages between two ends, and of what they become
 LONGEST_QUEUE: Final = 1 << 28  # octets that wait to be parsed
 MESSAGE: Final = 1024  # octets for which a waiting message counts, besides its text
 MOST_HELD: Final = 1 << 30  # octets of all senders of a table; each leaves others as much as it holds

@@ -11,7 +11,11 @@ from core.rmr.tables.table import DELETED, Destinations, MeidMap, Table
 from core.rmr.tables.warning import TableWarning, Weight
 
 WARNING_LIMIT: Final = 1000  # per table; further warnings are only counted
-KEPT: Final = 128  # octets of memory that a managed entity, a group or a name takes, besides its text
+LONGEST_TABLE: Final = 1 << 28  # octets of what stands between two ends, and of what it becomes
+KEPT: Final = 128  # octets of memory that a managed entity, or an entry's list of senders, takes besides its text
+LISTED: Final = 192  # those that an entry's list of senders takes which is no simple record
+GROUPED: Final = 384  # those that its groups take
+NAMED: Final = 64  # those that each name in either takes
 
 _SEED: Final = secrets.randbits(64)
 
@@ -59,20 +63,21 @@ class OpenTable(_Open):
         self.complete = complete
         self._records = Records(_SEED, compatible)
         self._targets: dict[Groups, int] = {}
-        self._kept = 0  # groups, and entries for certain senders
+        self._kept = 0  # octets of groups and senders that are no simple records
 
     def add(self, kind: MessageType, subscription: int, groups: Groups | None, line: int) -> None:
         """Add an entry. Without ``groups`` it deletes its key."""
         target = DELETED
         if groups is not None and (target := self._targets.get(groups, DELETED)) == DELETED:
             target = self._targets[groups] = self._records.target(groups.members)
-            self._kept += 1 + len(groups.members)
-        self._kept += bool(kind.senders)
+            self._kept += GROUPED + NAMED * sum(map(len, groups.members))
+        if kind.senders:
+            self._kept += LISTED + NAMED * len(kind.senders)
         self._records.add(kind.number, subscription, kind.senders, target, line)
 
     @property
     def kept(self) -> int:
-        return KEPT * self._kept
+        return self._kept + KEPT * self._records.listed
 
     def take(self, text: str, at: int, line: int) -> tuple[int, int]:
         """Take simple entries from ``text[at]`` on; the first stands in ``line``.

@@ -79,6 +79,11 @@ cdef class Records:
     def __len__(self) -> int:
         return self.table.type.count
 
+    @property
+    def listed(self) -> int:
+        """The simple records that are not for all senders."""
+        return self.table.sender_row.count
+
     def take(self, str text not None, size_t at, uint32_t line) -> tuple[int, int]:
         """Take simple records from ``text[at]`` on; the first stands in ``line``.
 

@@ -6,13 +6,14 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from core.management.request import Requester
 from core.management.service import Service
+from core.management.waiting import Waiting
 from core.rmr.active.intake import Intake
 from core.rmr.active.route_tables import RouteTables
 from routerd.exporter.tracing import Tracing
@@ -53,9 +54,9 @@ def management(monkeypatch: pytest.MonkeyPatch, _: Path) -> Iterator[Callable[[]
     """The next request has both answered."""
     answered: list[bytes] = []
     service = Service.__new__(Service)
-    service._requests, service._thread = SimpleQueue(), None
+    service._requests, service._thread = Waiting(), None
     service._core = SimpleNamespace(local=SimpleNamespace(source=None))  # type: ignore[assignment]  # as much as is used
-    monkeypatch.setattr(service, "_requester", lambda _: None)
+    monkeypatch.setattr(service, "_requester", lambda _: Requester(4))
     monkeypatch.setattr(service, "_answer", lambda content, _: answered.append(content))
     service.received(b"a")
     yield lambda: answered == [b"a", b"b"]

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED
-from core.management.request import Requester, request_of
-from core.rmr.active.intake import Intake
+from core.management.request import Later, Requester, request_of
+from core.rmr.active.intake import DROPPED, Intake, Outcome
 from core.rmr.active.route_tables import RouteTables
+from core.rmr.tables.building import KEPT
 from shm.contract.control import SetTables
 from shm.contract.payloads import ConnectionClosed, ConnectionOpened
 from shm.memory import segment
@@ -19,6 +20,12 @@ def pushed(bed: Bed, connection: int, text: str, last: bool = False) -> tuple[in
     """Status and text of the answer to a piece of a table."""
     request = request_of({"operation": "PUSH", "type": "routeTable", "name": "t"}, {"text": text, "last": last})
     answer = bed.agent.handle(msgspec.structs.replace(request, requester=Requester(connection)))
+    if isinstance(answer, Later):
+        ready: list[bool] = []
+        answer.then(lambda: ready.append(True))
+        bed.core.step(2)
+        assert ready == [True]
+        answer = answer.finish()
     return answer.status, answer.text
 
 
@@ -62,7 +69,53 @@ def test_the_pieces_of_pushes_are_bounded(segments: segment.Segments, monkeypatc
     )
     assert [pushed(bed, 4, "#" * 6)[0], pushed(bed, 5, "#" * 4)[0]] == [200, 200]
     assert pushed(bed, 4, "#" * 5)[0] == 400
-    assert [pushed(bed, 4, "#" * 6)[0], pushed(bed, 5, "#" * 6)[0]] == [200, 200]
-    assert pushed(bed, 4, "#" * 6)[0] == 200  # from the beginning
     monkeypatch.setattr(Intake, "queued", 11)
     assert pushed(bed, 6, "#") == (400, "too many characters wait to be read; begin again later")
+
+
+MAP = "meid_map|start|m\n"
+OPEN = f"{MAP}mme_ar|a:1|{' '.join(map(str, range(50)))}\n"  # it counts for 50 managed entities, and for its text
+
+
+def test_what_tables_take_that_have_begun_is_bounded(
+    segments: segment.Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their managed entities count besides the text; whose table began first makes room, and learns why."""
+    monkeypatch.setattr("core.rmr.active.intake.LONGEST_TABLE", 120 * KEPT)
+    bed = Bed(segments, "routeTable {\n name: t\n}\n")
+    assert [pushed(bed, connection, OPEN)[0] for connection in (4, 5, 6)] == [200, 200, 200]
+    assert pushed(bed, 6, "meid_map|end|1\n", last=True) == (200, "")
+    assert pushed(bed, 5, "meid_map|end|1\n", last=True) == (200, "")
+    status, text = pushed(bed, 4, "meid_map|end|1\n", last=True)
+    assert (status, DROPPED in text) == (400, True)
+    assert pushed(bed, 4, f"{MAP}mme_del|{' '.join(map(str, range(130)))}\n")[0] == 200
+    status, text = pushed(bed, 4, "meid_map|end|1\n", last=True)
+    assert (status, "the table takes more than" in text) == (400, True)
+
+
+def test_what_grows_in_use_is_bounded(segments: segment.Segments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each map adds managed entities to those in use, and each update entries."""
+    monkeypatch.setattr("core.rmr.active.intake.LONGEST_TABLE", 10 * KEPT)
+    bed = Bed(segments, "routeTable {\n name: t\n}\n")
+    tables = bed.core.plane(RouteTables)
+
+    def said(text: str) -> tuple[bool, str]:
+        outcomes: list[Outcome] = []
+        tables.take(tables.find("t").feed("here", outcomes.extend), text, last=True)
+        bed.core.step(2)
+        return outcomes[-1].ok, outcomes[-1].reason
+
+    first, second, third = (" ".join(f"{part}{i}" for i in range(6)) for part in "abc")
+    assert said(f"{MAP}mme_ar|a:1|{first}\nmeid_map|end|1\n")[0]
+    assert said(f"{MAP}mme_ar|a:1|{second}\nmeid_map|end|1\n") == (
+        False,
+        "there would be 12 managed entities, and 10 are possible; delete some first",
+    )
+    assert said(f"{MAP}mme_del|{first}\nmme_ar|a:1|{third}\nmeid_map|end|2\n")[0]
+    rows = "".join(f"mse|{i}|-1|a:1\n" for i in range(15))
+    assert said(f"newrt|start|t\n{rows}newrt|end|15\n")[0]
+    assert said("updatert|start|t\n" + rows.replace("mse|", "mse|1") + "updatert|end|15\n") == (
+        False,
+        "there would be 30 entries, and 20 are possible; delete some first",
+    )
+    assert said("updatert|start|t\nmse|70|-1|a:1\nupdatert|end|1\n")[0]

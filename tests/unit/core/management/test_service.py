@@ -24,6 +24,43 @@ def test_a_request_that_is_too_long_to_be_passed_on_is_refused() -> None:
     assert refused.value.status == BAD_REQUEST
 
 
+def test_a_push_that_is_being_read_holds_up_nobody(segments: segment.Segments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent answers others' requests; the push's answer follows when its table is in use."""
+    bed = Bed(segments, "routeTable {\n name: t\n}\n")
+    monkeypatch.setattr(Service, "_command", lambda _, action: action())
+    service = Service(bed.core, lambda _: None)
+    service.set_management(bed.keeper.management())
+    answers: list[tuple[str, Message]] = []
+
+    def sent(address: str, content: bytes) -> bool:
+        message = Message()
+        message.decode(content)
+        answers.append((address, message))
+        return True
+
+    monkeypatch.setattr(bed.core.local, "send", sent)
+    monkeypatch.setattr(service, "_requester", lambda _: Requester(4))
+    monkeypatch.setattr(service, "_thread", object())  # the test is the agent's thread
+
+    def ask(reply_to: str, body: Any = None, **properties: str) -> None:
+        service.received(Message(reply_to=reply_to, properties=properties, body=body).encode())
+
+    def answer() -> None:
+        what, requester = service._requests.get()
+        what() if callable(what) else service._answer(what, requester)
+        service.step()
+
+    ask("pusher", {"text": "newrt|start|t\nnewrt|end|0\n"}, operation="PUSH", type="routeTable", name="t")
+    ask("other", operation="GET-OPERATIONS")
+    answer()
+    answer()
+    assert [to for to, _ in answers] == ["other"]
+    bed.core.step(2)
+    answer()
+    assert [to for to, _ in answers] == ["other", "pusher"]
+    assert answers[-1][1].properties["statusCode"] == 200
+
+
 @pytest.mark.parametrize("awaited", [True, False])
 def test_the_supervisor_hears_that_a_worker_has_sent_an_answer(
     segments: segment.Segments, monkeypatch: pytest.MonkeyPatch, awaited: bool

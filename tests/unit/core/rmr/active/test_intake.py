@@ -1,12 +1,13 @@
 """Tables built in a thread while the core routes: nobody waits for them, and none is half in use."""
 
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text
+from core.rmr.active.intake import WEIGHT, Feed, Intake, Made, Outcome, Text
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
 from shm.contract.control import SetTables
@@ -132,8 +133,8 @@ def test_who_sent_a_table_is_told_that_it_has_no_place_any_more(waits: bool) -> 
     assert [(one.ok, one.reason) for one in outcomes] == [(False, "its route table does not exist any more")]
 
 
-def test_characters_that_wait_to_be_read_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of texts, until they have been read."""
+def test_texts_that_wait_to_be_read_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In octets of memory, until they have been read; an empty one takes some, too."""
     go_on, woken = threading.Event(), threading.Event()
     site, text = TableSite(), "newrt|start|t\nmse|1|-1|a:1\nnewrt|end|1\n"
     take = Feed.take
@@ -145,7 +146,7 @@ def test_characters_that_wait_to_be_read_are_counted(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Feed, "take", waits)
     intake = Intake(woken.set)
     intake.put(site.active.feed("test", lambda _: None), text, last=True)
-    assert intake.queued == len(text)
+    assert intake.queued == sys.getsizeof(text) + WEIGHT
     go_on.set()
     assert woken.wait(LONG)
     assert intake.queued == 0
