@@ -64,7 +64,7 @@ typedef struct framed_connection {
     uint64_t rest_of;                  /* the handle of its delivery, which may be gone */
     uint64_t gathered_of;              /* the handle of the delivery that is being gathered; 0: none */
     uint8_t *gathered;
-    uint64_t gathered_size;
+    uint64_t gathered_size, gathered_room; /* octets that there is memory for, and that there may be */
     uint64_t lent[2];                  /* by framed_way: octets of a long frame that it may hold (long.c) */
     uint64_t moved[2];                 /* octets in and out of what it holds, since the last sweep */
     uint8_t slow[2];                   /* sweeps in which too few have moved */

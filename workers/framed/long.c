@@ -3,7 +3,8 @@
  *   in    a frame that its protocol needs whole, in its connection's buffer (ockam.c)
  *   out   a message that is gathered, or what the kernel has not taken of a frame that it has begun with (out.c)
  *
- * In each direction a connection may hold FRAMED_SURE octets at any time.  A longer frame is lent the room for all of
+ * In each direction a connection may hold FRAMED_SURE octets at any time, also beside what it is lent; what it gathers
+ * and what the kernel has not taken count together.  A longer frame is lent the room for all of
  * it before it is held, so that it can end whatever others do: it waits until its room fits into FRAMED_LENT with that
  * of the others, or nobody has any.  Who waits longest is next.
  *

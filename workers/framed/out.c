@@ -111,7 +111,7 @@ static void framed_ungather(pump *p, framed_connection *x)
     free(x->gathered);
     x->gathered = NULL;
     x->gathered_of = 0;
-    x->gathered_size = 0;
+    x->gathered_size = x->gathered_room = 0;
     framed_work(p, x);                                          /* the other link may have waited for this */
 }
 
@@ -201,6 +201,7 @@ static enum framed_put framed_put_gathered(pump *p, worker_connection *c, out_de
     const uint64_t most = (uint64_t) framed_terms_of(p, c)->most + FRAMED_FRONT_MAX;
     const uint64_t needs = length > most || (!complete && length > FRAMED_SURE) ? most : length;
     if (!long_lend(p, c, FRAMED_OUT, needs)) return PUT_LATER;
+    x->gathered_room = needs;
     bool there = framed_gather(p, c, o, length);
     if (there && !complete) return PUT_LATER;
     framed_message m = { .start = x->gathered, .size = length, .length = length, .whole = x->gathered };
@@ -213,6 +214,13 @@ static enum framed_put framed_put_gathered(pump *p, worker_connection *c, out_de
     if (f.payload_length) framed_piece(b, x->gathered + f.payload, f.payload_length);
     framed_put_tail(&f, b);
     return PUT_DONE;
+}
+
+/* What the kernel does not take of a frame is kept beside a message that is being gathered.  False: not now. */
+static bool framed_lend(pump *p, worker_connection *c, uint64_t size)
+{
+    const uint64_t beside = c->framed->gathered_room;
+    return (beside > FRAMED_SURE && size <= FRAMED_SURE) || long_lend(p, c, FRAMED_OUT, beside + size);
 }
 
 static enum framed_put framed_put(pump *p, worker_connection *c, out_delivery *o, framed_batch *b)
@@ -238,7 +246,7 @@ static enum framed_put framed_put(pump *p, worker_connection *c, out_delivery *o
     case FRAMED_UNFIT: framed_unfit(p, o, f.why); return PUT_GONE;
     case FRAMED_MADE: break;
     }
-    if (!long_lend(p, c, FRAMED_OUT, (uint64_t) f.head + f.payload_length + f.tail)) return PUT_LATER;
+    if (!framed_lend(p, c, (uint64_t) f.head + f.payload_length + f.tail)) return PUT_LATER;
     framed_put_frame(p, c, o, &f, b);
     if (!f.payload_length || framed_put_blocks(p, o, &f, b)) { framed_put_tail(&f, b); return PUT_DONE; }
     uint32_t at = --b->frames;
@@ -379,7 +387,7 @@ PRIVATE inline void framed_output(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;
     framed_serve_links(p, c);
-    if (!x->gathered) long_give(p, c, FRAMED_OUT, x->rest ? x->rest_size : 0);
+    long_give(p, c, FRAMED_OUT, x->gathered_room + (x->rest ? x->rest_size : 0));
 }
 
 /* Rejects a message that is being gathered.  False: there is none. */

@@ -23,24 +23,27 @@ PAYLOAD = 40_000
 NONCE = 1  # of this router's tokens
 
 
-def message(letter: bytes) -> bytes:
+def message(letter: bytes, size: int = PAYLOAD) -> bytes:
     """An RMR message that is all of this letter."""
-    body = b"\0\x53\x75" + b"\xb0" + struct.pack(">I", PAYLOAD) + letter * PAYLOAD
+    body = b"\0\x53\x75" + b"\xb0" + struct.pack(">I", size) + letter * size
     head = b"\xa1\x06rmr.mt\x71" + struct.pack(">i", 100)
     return b"\0\x53\x74\xc1" + bytes([len(head) + 1, 2]) + head + body
 
 
 class Endpoint:
-    """A connection to an RMR endpoint of a table with this address; the test is its core and its peer."""
+    """A connection to an RMR endpoint of a table with this address; the test is its core and its peer.
 
-    def __init__(self, stand: Stand, address: str = "t") -> None:
+    ``most``: octets of its longest frame.
+    """
+
+    def __init__(self, stand: Stand, address: str = "t", most: int = 1 << 20) -> None:
         from workers.loop.pump import RmrTransport  # noqa: PLC0415 - the engine must be loaded first
 
         self.stand, self.address, self.got, self.names = stand, address, b"", []
         transport = RmrTransport(stand.pump)
         transport.serve(self)
         place = transport.add_place(10)
-        transport.speak(place, Terms(address, "t/$rm", "t/$conn", "me:1", NONCE, bytes(16), 1 << 20, 0, True))
+        transport.speak(place, Terms(address, "t/$rm", "t/$conn", "me:1", NONCE, bytes(16), most, 0, True))
         with socket.create_server(("127.0.0.1", 0)) as listening:
             index, _ = transport.dial(place, socket.create_connection(listening.getsockname()).detach())
             self.peer = listening.accept()[0]
@@ -61,6 +64,14 @@ class Endpoint:
         self.stand.work.push(n.pack(type=kind, link=link, link_gen=generation, **fields))
         self.stand.turn(0.0)
         self.stand.turn(0.0)
+
+    def send(self, which: int, name: int, octets: bytes) -> None:
+        """A whole message."""
+        writer = self.stand.own.begin(True)
+        assert writer
+        assert writer.write(octets)
+        writer.publish(n.CONTENT_COMPLETE)
+        self.tell(which, n.W_SEND, arena=1, block=writer.head, peer=name, flags=n.F_COMPLETE)
 
     def begin(self, which: int, name: int, octets: bytes) -> n.ChainWriter:
         """The first octets of a message of which more come."""
@@ -97,6 +108,37 @@ def test_what_waits_for_a_gathered_message_goes_when_that_one_is_aborted(endpoin
     endpoint.tell(OUT, n.W_CONTINUE, peer=1, flags=n.F_ABORTED)
     endpoint.stand.until(lambda: b"b" * PAYLOAD in endpoint.read(), "the other message")
     assert b"aaa" not in endpoint.got
+
+
+MIB = 1 << 20
+LONG, REST = 100 * MIB, 27 * MIB + 780_000  # all but 6,432 octets of the worker's for long frames, with their fronts
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Endpoint, Endpoint]]:
+    """Two connections of a worker, whose longest frames do not fit into its memory for them together."""
+    stand = Stand("framed", arena=8)
+    one, other = Endpoint(stand, "t", LONG), Endpoint(stand, "u", REST)
+    yield one, other
+    one.peer.close()
+    other.peer.close()
+    stand.end()
+
+
+def test_a_frame_counts_beside_a_message_that_is_gathered(pair: tuple[Endpoint, Endpoint]) -> None:
+    """A connection has no memory for both that others have not left."""
+    one, other = pair
+    long = message(b"a", 300_000)
+    gathered = one.begin(OUT, 1, long[:290_000])
+    held = other.begin(OUT, 2, long[:290_000])
+    one.send(BACK, 3, message(b"c", 300_000))
+    one.send(BACK, 4, message(b"d", 40_000))
+    assert not one.read()
+    held.publish(n.CONTENT_ABORTED)
+    other.tell(OUT, n.W_CONTINUE, peer=2, flags=n.F_ABORTED)
+    one.stand.until(lambda: b"d" * 40_000 in one.read(), "the other frames")
+    gathered.publish(n.CONTENT_ABORTED)
+    one.tell(OUT, n.W_CONTINUE, peer=1, flags=n.F_ABORTED)
 
 
 LONGEST = "t" * 1012  # of a table with RMR applications
