@@ -41,7 +41,6 @@ from core.management.request import (
     TooLongError,
 )
 from core.management.view import View
-from core.management.waiting import WAITING, Waiting
 from core.process.router import Core
 from shm.contract.administering import READ, RIGHTS
 from shm.contract.complaints import bursts
@@ -51,6 +50,7 @@ from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
 from shm.contract.payloads import POLL_LINK, SEEN_LINK, ConnectionOpened, Poll, Seen, SeenLink
 from shm.contract.text import printable
+from shm.contract.turns import Turns
 from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("AGENT")
@@ -68,6 +68,7 @@ GONE: Final = Requester(
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management leads to the second
 POLL_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
 POLL_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
+WAITING: Final = 256  # waiting requests; further ones are dropped, and their senders ask again
 LEAVING: Final = 64  # awaited answers at a time; the supervisor has a bound of its own for each
 COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
@@ -87,7 +88,7 @@ class Service:
         self._polls: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._router_id = core.setup.router_id
-        self._requests = Waiting()
+        self._requests = Turns()  # of connections; one that is unknown is one of them
         self._mailbox: deque[Callable[[], None]] = deque()
         self._drops, self._lines = bursts(), bursts()  # of log lines of the core's thread and of the agent's
         self._thread: threading.Thread | None = None
@@ -102,7 +103,7 @@ class Service:
     def received(self, content: bytes) -> None:
         """Take a request, and drop one of who has most if too many wait."""
         requester = self._requester(self._core.local.source)
-        dropped = self._requests.put(requester.connection, (content, requester))
+        dropped = self._requests.put(requester.connection, (content, requester), WAITING)
         if dropped is not None:
             self._core.forwarder.count(REFUSED)
             text = "dropped a management request of %s because %d others wait"
@@ -249,7 +250,7 @@ class Service:
         def respond() -> None:
             self._respond(envelope, reply_to, later.finish())
 
-        self._post(lambda: later.then(lambda: self._requests.go_on((respond, requester))))
+        self._post(lambda: later.then(lambda: self._requests.put(object(), (respond, requester))))
 
     def _respond(self, envelope: codec.Envelope, reply_to: str, response: Response) -> None:
         if response.status >= BAD_REQUEST:

@@ -1,4 +1,4 @@
-"""Parses and builds texts of route tables next to the core's work, one after the other.
+"""Parses and builds texts of route tables next to the core's work, one after the other; those who push take turns.
 
 A *feed* is one source of records: a seed file, one push, a Route Manager's connection. The result of a text
 is one *Made*: the resulting table and map, and what became of each part, in order. The core takes a Made into
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from errno import EFBIG
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -39,6 +39,7 @@ from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
+from shm.contract.turns import Turns
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -156,6 +157,11 @@ class Feed:
         self._size = 0  # octets of the unfinished table's text
         self._dropped = False
 
+    @property
+    def turn(self) -> str:
+        """Whose texts wait for each other: each pusher's by themselves, so that a long push holds up nobody else."""
+        return "" if self.unfinished is None else self.origin
+
     def drop(self) -> None:
         """Forget a table that has begun, for others."""
         self._parser, self._size, self._dropped = Parser(self.compatible), 0, True
@@ -263,12 +269,12 @@ class Intake:
         self._wake = wake
         self._given = self._taken = 0  # octets that one thread has given, and another one has taken
         if wake is not None:
-            self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+            self._jobs = Turns()
             self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Start the thread if there is work and none yet: the system may have had none when the work came."""
-        if self._wake is not None and self._thread is None and not self._jobs.empty():
+        if self._wake is not None and self._thread is None and len(self._jobs):
             self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
 
     @property
@@ -282,7 +288,7 @@ class Intake:
             self.made.append(feed.take(text, last))
         else:
             self._given += _length(text)
-            self._do(partial(self._take, feed, text, last))
+            self._do(partial(self._take, feed, text, last), feed.turn)
 
     def forget(self, things: list[object]) -> None:
         """Release large objects, of which nothing else holds a reference, in the thread."""
@@ -300,11 +306,11 @@ class Intake:
     def close(self) -> None:
         """Finish all work; nothing follows."""
         if self._wake is not None and self._thread is not None:
-            self._jobs.put(None)
+            self._jobs.end()
             self._thread.join(CLOSE_SECONDS)
 
-    def _do(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
+    def _do(self, job: Callable[[], None], turn: str = "") -> None:
+        self._jobs.put(turn, job)
         self.begin()
 
     def _run(self) -> None:

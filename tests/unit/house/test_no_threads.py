@@ -13,7 +13,6 @@ import pytest
 
 from core.management.request import Requester
 from core.management.service import Service
-from core.management.waiting import Waiting
 from core.rmr.active.intake import Intake
 from core.rmr.active.route_tables import RouteTables
 from routerd.exporter.tracing import Tracing
@@ -25,6 +24,7 @@ from shm.contract.complaints import Complaints
 from shm.contract.failures import NO_THREAD, failures
 from shm.contract.flow_log.setup import FlowLogSetup
 from shm.contract.tracing import TracingSetup
+from shm.contract.turns import Turns
 from tests.support.beds.logins import Home
 from tests.support.beds.recorder_desk import Desk
 from tests.unit.house.test_failures import PLANTED, until
@@ -54,7 +54,7 @@ def management(monkeypatch: pytest.MonkeyPatch, _: Path) -> Iterator[Callable[[]
     """The next request has both answered."""
     answered: list[bytes] = []
     service = Service.__new__(Service)
-    service._requests, service._thread = Waiting(), None
+    service._requests, service._thread = Turns(), None
     service._core = SimpleNamespace(local=SimpleNamespace(source=None))  # type: ignore[assignment]  # as much as is used
     monkeypatch.setattr(service, "_requester", lambda _: Requester(4))
     monkeypatch.setattr(service, "_answer", lambda content, _: answered.append(content))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.active.intake import WEIGHT, Feed, Intake, Made, Outcome, Text
+from core.rmr.active.intake import WEIGHT, Feed, Intake, Made, Outcome, Text, Unfinished
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
 from shm.contract.control import SetTables
@@ -151,3 +151,19 @@ def test_texts_that_wait_to_be_read_are_counted(monkeypatch: pytest.MonkeyPatch)
     assert woken.wait(LONG)
     assert intake.queued == 0
     intake.close()
+
+
+def test_a_long_push_holds_up_no_other_source() -> None:
+    """Pushers take turns with each other, and with seeds and Route Managers."""
+    site, intake = TableSite(), Intake(lambda: None)
+    begin, intake.begin = intake.begin, lambda: None  # not before all have come
+    for origin, pieces in (("long", 20), ("short", 1)):
+        feed = site.active.feed(origin, lambda _: None, unfinished=Unfinished())
+        for _ in range(pieces):
+            intake.put(feed, "#\n", last=False)
+    intake.put(site.active.feed("seed", lambda _: None), "newrt|start|t\nnewrt|end|0\n", last=True)
+    begin()
+    intake.close()
+    read = [made.feed.origin for made in intake.made]
+    assert read[:4] == ["long", "short", "seed", "long"]
+    assert len(read) == 22
