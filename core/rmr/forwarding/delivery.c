@@ -275,6 +275,20 @@ static inline void table_copies(core_router *c, core_routes *p, core_in *in, con
     stats_add(c->stats, sent ? N_KEYED : N_KEYED_NO_ENDPOINT, 1);
 }
 
+/* A message that the table leads nowhere.  The flow log takes its key from the record, whose worker may have reported
+ * none. */
+__attribute__((noinline)) static void table_unsent(core_router *c, core_link *l, const routerd_record *r,
+                                                   enum core_route why, const core_address *a, const table_message *m)
+{
+    routerd_record keyed = *r;
+    if (m->found == KEY_FOUND) {
+        keyed.state = KEY_FOUND;
+        keyed.delivery = (uint32_t) m->type | (uint64_t) (uint32_t) m->subscription << 32;
+        keyed.extra = m->meid;
+    }
+    deliver_unroutable(c, l, &keyed, why, a);
+}
+
 /* Forwards an incoming message by the table of an address. */
 static INLINED void table_deliver(core_router *c, core_link *l, const routerd_record *r, core_address *a,
                                   core_routes *p, const table_message *m)
@@ -282,7 +296,7 @@ static INLINED void table_deliver(core_router *c, core_link *l, const routerd_re
     table_path path;
     enum core_route route = table_find(c, p, m, &path);
     if (route != ROUTE_FOUND) {
-        deliver_unroutable(c, l, r, route, a);
+        table_unsent(c, l, r, route, a, m);
         return;
     }
     core_in *in = deliver_in(c, l, r);

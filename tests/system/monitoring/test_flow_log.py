@@ -165,6 +165,12 @@ def test_all_planes_fill_their_columns(logged: Logged) -> None:
     assert len({row["message_number"] for row in copies}) == 1
     assert sorted(row["further_copy"] for row in copies) == [False, True]
     assert owned["message_number"] != copies[0]["message_number"]
+    with Net(logged.router.address) as net:
+        lost = Message(address="ric", properties={"rmr.mt": 3002, "rmr.sub-id": 5, "rmr.meid": "ran-2"})
+        sent = [net.send(net.peer().ready_sender(target), lost) for target in ("ric", None)]
+        assert net.settled(*sent) == [RELEASED] * 2
+    keys = [(row["mtype"], row["sub_id"], row["meid"]) for row in logged.has("ric", 5) if row["kind"] == "drop"]
+    assert keys == [(3002, 5, "ran-2")] * 2  # of the second one the core has read the key
 
     routed = Message(body=b"x")
     routed.annotations = {symbol("x-opt-route.onward"): ["F", "flow.end"], symbol("x-opt-route.return"): ["me"]}
