@@ -21,7 +21,7 @@ from routerd.recorder.files import FORMAT, publish
 from routerd.recorder.rows import ROOM
 from shm.contract.flow_log.arrow import SCHEMA
 from shm.contract.flow_log.numbers import Numbers, Ranges, numbers
-from shm.contract.flow_log.schema import COLUMNS, VERSION
+from shm.contract.flow_log.schema import COLUMNS, VERSION, today_name
 from shm.contract.numbers import whole
 
 LOGGER = logging.getLogger("ROUTER")
@@ -114,7 +114,7 @@ def sources_of(path: Path, router: str) -> list[str] | None:
         footer = pq.read_metadata(path).metadata or {}
         if footer[b"routerd.flow.router"] != router.encode():
             return None
-        return [str(name) for name in json.loads(footer[b"routerd.flow.sources"])]
+        return [today_name(str(name), router) for name in json.loads(footer[b"routerd.flow.sources"])]
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError):
         return None
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from routerd.recorder.files import File, next_number, path_of, remove_unfinished
+from routerd.recorder.former import take_over
 from routerd.recorder.recovery import last_place
 from routerd.recorder.rows import ROOM, Rows
 from routerd.recorder.spool import ENOUGH, Head, NotingReader, Spool
@@ -195,7 +196,8 @@ class Recorder:
 
     def _follow_killed(self) -> None:
         """Continue after the records in a killed recorder's spool."""
-        with contextlib.suppress(OSError):  # hidden files do no harm, and writing will report the error
+        with contextlib.suppress(OSError):  # these files do no harm, and writing will report the error
+            take_over(self.root.parent, self._router)
             remove_unfinished(self.root, self._router)
         self._reader.pass_over(last_place(self.root, self._router, self._reader.started))
 

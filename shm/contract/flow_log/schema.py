@@ -112,8 +112,8 @@ egress_user dictionary?: user as whom the connection it went to logged in, null 
 egress_host dictionary?: IP address of the peer of the connection it went to, null as `ingress_host`
 further_copy bool?: whether an earlier row is of the same message, of which this row has another copy: a message counts
   once where this is false
-route_state dictionary?: state of `return_route`: `complete`, `partial` or `none`; null for a message without a source
-  route
+route_state dictionary?: state of `return_route`: `complete`, `partial` or `none`; null where the message does not say,
+  as without a source route, or before the first route worker
 """
 COLUMNS: Final = tuple(
     Column(name, kind, bool(null), unit or "", " ".join(meaning.split()))
@@ -155,6 +155,16 @@ def _name(router: str) -> str:
         return router
     digest = hashlib.blake2b(router.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     return f"{_UNFIT.sub('_', router).lstrip('_.')}~{digest}"
+
+
+def former_name(router: str) -> str:
+    """Return what stood for a router's id, and for others, in names of an early version."""
+    return _UNFIT.sub("_", router)
+
+
+def today_name(name: str, router: str) -> str:
+    """Return the name of today of a router's file, which may have a former one."""
+    return re.sub(rf"^(\.?){re.escape(former_name(router))}-", rf"\g<1>{_name(router)}-", name)
 
 
 def file_name(router: str, boot: str, number: int, worker: str = ALL_WORKERS) -> str:

@@ -50,6 +50,8 @@ JUSTIFIED = {
     "routerd/recorder/files.py File.abandon": "the same",
     "routerd/recorder/files.py publish": "a name with a number that is not taken",
     "routerd/recorder/files.py remove_unfinished": "hidden files of this router's recorder that was killed",
+    "routerd/recorder/former.py take_over": "files that say they are this router's, to names that are not taken",
+    "routerd/recorder/former.py _left": "the same, of a recorder that was killed",
     "routerd/recorder/keeping.py Keeper._adopt": "a compacted file of this router whose rows others hold",
     "routerd/recorder/keeping.py Keeper._write_manifest": "this router's manifest",
     "routerd/recorder/keeping.py _remove": "files of this router in date=…/hour=…, as retention says",
