@@ -62,7 +62,7 @@ ingress_user string: user as whom that connection logged in; null: nobody did, o
 ingress_host string: IP address of that connection's peer; null: unknown, or not recorded
 onward_route string: addresses that their source route still visits; null: none
 return_route string: addresses that a reply along their return route visits; null: none
-route_state string: `complete`, `partial` or `none`, of the return route; null: they have no source route
+route_state string: `complete`, `partial` or `none`, of the return route; null: none, or they do not say
 path string: routers that they passed, this one last; null where unknown
 address string: address they were sent to; null: they named none
 mtype int32: message type of a route table; -1: none
@@ -173,7 +173,7 @@ target string: last router
 path string: all routers, in order
 onward_route string: addresses that the source route still visits at the last router; null: none
 return_route string: addresses that a reply along the return route visits; null: none
-route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
+route_state string: `complete`, `partial` or `none`, of the return route; null: none, or they do not say
 messages int64: messages that left the network at the last router, or went nowhere there, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
@@ -185,7 +185,7 @@ target string: last router
 path string: all routers, in order
 onward_route string: addresses that the source route still visits at the last router; null: none
 return_route string: addresses that a reply along the return route visits; null: none
-route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
+route_state string: `complete`, `partial` or `none`, of the return route; null: none, or they do not say
 routers int32: how many these are
 messages int64: messages that left the network at the last router, or went nowhere there, scaled by the sampling
 bytes int64 [bytes]: size of these messages
@@ -228,7 +228,7 @@ router_id string: router of the receiver
 receiver_container string: container-id of the receiver; null where it is not known
 receiver_user string: user as whom it logged in; null: nobody did, or it is not recorded
 receiver_host string: IP address of the receiver; null: unknown, or not recorded
-messages int64: messages that the receiver got, scaled by the sampling
+messages int64: messages for the receiver, whatever became of them, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came; of several senders at another router, that of all of them
 last timestamp [UTC]: when the last one came, of several senders the same
@@ -268,7 +268,7 @@ load_mean double [CPUs]: mean load of the minutes with messages
 load_peak double [CPUs]: load that 99 of 100 minutes do not exceed
 busiest timestamp [UTC]: the minute with the most load
 growth_per_day double [CPUs a day]: growth of the daily peak; null for a log of one day
-full_in_days double [days]: until the peak is at 70 % of a CPU; null where it does not grow
+full_in_days double [days]: until the last day's peak has grown to 70 % of a CPU; null where peaks do not grow
 = advice: router
 router_id string: router
 workers int64: workers that had messages
