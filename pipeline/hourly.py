@@ -21,7 +21,7 @@ from pipeline.files import literal
 from pipeline.flow_log.hours import HOUR_US, Hour, Period, dropped, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
-from pipeline.output.generations import Generation, records_known
+from pipeline.output.generations import Generation, last_said
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import MANIFEST, Rollups
 from pipeline.record_sets import Records, Seen, covers
@@ -120,7 +120,7 @@ class Hourly:
         """
         kept = Rollups(made.output, made.former, VERSION)
         there = sum(one[-1] for hour in hours.values() for one in hour.numbers)
-        if not kept.hours and records_known(made.output) > there:
+        if not kept.hours and last_said(made.output, "records") > there:
             raise UnusableError(
                 f"{made.output.directory}: the list of what this day is made of is gone ({made.former}/{MANIFEST}), "
                 "and the log has no longer all its records: move this directory away to compute from what the log has, "

@@ -27,7 +27,7 @@ from pipeline.output import days
 from pipeline.output.columns import TABLES
 from pipeline.output.columns import VERSION as SCHEMA
 from pipeline.output.directory import DAY, Output, claimed
-from pipeline.output.generations import Generation, begun, pointed
+from pipeline.output.generations import Generation, begun, last_said, pointed
 from pipeline.output.rollups import Rollups
 from pipeline.record_sets import Records, Seen, covers
 from pipeline.stopping import ending
@@ -96,6 +96,7 @@ class Stream:
         self._left = True  # the last batch did not come to its end
         self._known: dict[str, Any] = {}
         self._have: dict[str, dict[str, Records]] = {}  # what results are made of, by day and hour
+        self._lost: dict[str, int] = {}  # what they say of that
         self._seen = Seen()  # of these, and of the log as the last batch found it
         days.sweep(output)
         for day in days.days(output):
@@ -105,6 +106,7 @@ class Stream:
                 continue
             kept = Rollups(place, name, VERSION)
             self._have[day] = {hour: one.records for hour, one in kept.hours.items()}
+            self._lost[day] = last_said(place, "lost")
             self._known.update(kept.known)
 
     def batch(self) -> bool:
@@ -135,7 +137,7 @@ class Stream:
             if day < first:
                 said = f"records of days before {first} are left out: --keep is {self._pace.keep}"
                 self._once([said] if fresh else [])
-            elif fresh:
+            elif fresh or self._again(day):
                 self._make(day, by_day[day], fresh.keys(), found)
                 done.append(_Done(day, set(fresh), had, self._have[day], closed))
         self._remove_before(first)
@@ -150,6 +152,11 @@ class Stream:
         had = self._have.get(day, {})
         now = {name: hour.numbers for name, hour in hours.items()}
         return {name: records for name, records in now.items() if not covers(had.get(name, []), records)}
+
+    def _again(self, day: str) -> bool:
+        """Return whether fewer records before a day are lost than its results say: some of days before came late."""
+        records = [one for hour in self._have.get(day, {}).values() for one in hour]
+        return self._seen.missing(records) < self._lost.get(day, 0)
 
     def _once(self, lines: Iterable[str]) -> None:
         """Tell what was not told before."""
@@ -184,6 +191,7 @@ class Stream:
             except Exception as error:
                 raise kept.failed(reads, error) from error
         self._have[day] = {hour: one.records for hour, one in made_of.kept.hours.items()}
+        self._lost[day] = made_of.lost()
 
     def _earlier(self, name: str, day: str) -> DataFrame | None:
         """Return a table of the days before a day, but for those that another version of routerd made."""

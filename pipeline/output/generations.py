@@ -252,10 +252,10 @@ def current(directory: str) -> Generation:
     return found
 
 
-def records_known(output: Output) -> int:
-    """Return how many records the last run that ended well had; 0 without one, or if it does not say so."""
+def last_said(output: Output, what: str) -> int:
+    """Return a number of the last run that ended well, such as its `records`; 0 without one, or if it does not say."""
     try:
-        return int(Generation(output, name).summary()["records"]) if (name := pointed(output)) else 0
+        return int(Generation(output, name).summary()[what]) if (name := pointed(output)) else 0
     except (PipelineError, KeyError, TypeError, ValueError):
         return 0
 
