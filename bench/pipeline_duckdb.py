@@ -362,7 +362,7 @@ def _findings() -> str:
           select 'error burst', quarter, router_id, {same}, error, n, value, usual from usual_shares
           where n >= 10 and value >= 0.2 and value >= 5 * usual),
         own as (
-          select quarter, router_id, {same}, sum(own_n)::bigint as n, sum(own_p50::double * own_n) / sum(own_n) as value
+          select quarter, router_id, {same}, sum(n)::bigint as n, sum(own_p50::double * own_n) / sum(own_n) as value
           from quarters where own_p50 is not null group by all),
         before as (
           select one.quarter, one.router_id, one.address, one.mtype, avg(other.value) as usual

@@ -147,7 +147,7 @@ messages int64: messages that `router_id` gave to the other one as a whole, each
 bytes int64 [bytes]: size of these messages
 least_ns int64 [ns]: shortest time of a message's first byte from the one to the other; null where no message is in
   both logs
-transit_n int64: messages whose time is known, each once for all of its copies
+transit_n int64: messages whose time is known, each once for all of its copies, scaled by the sampling of `router_id`
 transit_p50 int64 [ns]: time that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100
 = hops: pair of neighbouring routers, with the clocks set right
@@ -157,13 +157,13 @@ messages int64: messages that `router_id` gave to the other one as a whole, each
   path, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 clock_ns int64 [ns]: how far the clock of `onward` is ahead; null where nothing came back, and times are as they are
-transit_n int64: messages whose time is known, each once for all of its copies
+transit_n int64: messages whose time is known, each once for all of its copies, scaled by the sampling of `router_id`
 transit_p50 int64 [ns]: time between the two that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100
 = journeys: path of two routers or more
 path string: routers, in order: `R1>R2>R3`
 clock_ns int64 [ns]: how far the last router's clock is ahead of the first one's; null where a link is without
-took_n int64: messages that were followed from the first router to the last
+took_n int64: messages that were followed from the first router to the last, scaled by the sampling of the last
 took_p50 int64 [ns]: time from entering to leaving the network that half of these do not exceed
 took_p90 int64 [ns]: the same for 90 of 100
 took_p99 int64 [ns]: the same for 99 of 100

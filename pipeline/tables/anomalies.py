@@ -168,7 +168,7 @@ def latency_shifts(quarters: DataFrame, limits: Limits, earlier: DataFrame | Non
     by_router = (
         quarters.where("own_p50 is not null")
         .groupBy("quarter", "router_id", "address", "mtype", *([] if earlier is None else ["now"]))
-        .agg(f.sum("own_n").alias("n"), (f.sum(spent) / f.sum("own_n")).alias("value"))
+        .agg(f.sum("n").alias("n"), (f.sum(spent) / f.sum("own_n")).alias("value"))
     )
     day = f.floor(f.unix_seconds("quarter") / 86400)
     same_hour = (

@@ -223,9 +223,20 @@ def test_percentiles_are_nearest_rank(spark: SparkSession) -> None:
 def test_a_quarter_of_long_waits_overflows_nothing(spark: SparkSession) -> None:
     """Hours times millions of messages are more nanoseconds than 64 bits have."""
     quarter, hours, millions = datetime(2026, 1, 5), 3 * 3600 * 10**9, 10**7
-    rows = [(quarter, "R1", "a", -1, name, hours, millions) for name in ("x", "y")]
+    rows = [(quarter, "R1", "a", -1, name, hours, millions, millions) for name in ("x", "y")]
     columns = "quarter timestamp, router_id string, address string, mtype int, container string, own_p50 long"
-    assert latency_shifts(spark.createDataFrame(rows, f"{columns}, own_n long"), Limits()).collect() == []
+    assert latency_shifts(spark.createDataFrame(rows, f"{columns}, own_n long, n long"), Limits()).collect() == []
+
+
+def test_few_records_prove_no_latency_shift_however_many_messages_they_stand_for(spark: SparkSession) -> None:
+    """As with sampling; nine records of a hundred messages each, and ten."""
+    days = [(datetime(2026, 1, day, 1), own) for day, own in ((4, 1_000_000), (5, 9_000_000))]
+    columns = "quarter timestamp, own_p50 long, router_id string, address string, mtype int, own_n long, n long"
+    found = [
+        latency_shifts(spark.createDataFrame([(*day, "R1", "a", -1, 100 * n, n) for day in days], columns), Limits())
+        for n in (9, 10)
+    ]
+    assert [[row["n"] for row in one.collect()] for one in found] == [[], [10]]
 
 
 def test_hours_are_written_as_numbers_and_no_weight_is_no_failure(spark: SparkSession) -> None:

@@ -172,8 +172,8 @@ def test_a_day_is_compared_with_the_days_before(spark: SparkSession) -> None:
     columns = "quarter timestamp, router_id string, address string, mtype int, container string"
     places = [(datetime(2026, 1, day, hour), "R1", "a", -1, "x") for day in (3, 4, 5) for hour in (1, 2)]
     quarters = spark.createDataFrame(
-        [(*place, 9_000_000 if place[0] == datetime(2026, 1, 5, 2) else 1_000_000, 50) for place in places],
-        f"{columns}, own_p50 long, own_n long",
+        [(*place, 9_000_000 if place[0] == datetime(2026, 1, 5, 2) else 1_000_000, 50, 50) for place in places],
+        f"{columns}, own_p50 long, own_n long, n long",
     )
     day, before = quarters.where("quarter >= '2026-01-05'"), quarters.where("quarter < '2026-01-05'")
     [found] = latency_shifts(day, Limits(), before).collect()
