@@ -63,10 +63,10 @@ PRIVATE inline bool session_router_initiated(pn_session_t *session) { return ses
 #define SHARED_LOOKS 16u              /* sessions that one link looks at for one to share */
 #define KEPT_PART 4u                  /* link routes begin sessions while more than this part of the channels is left */
 
-/* A session of ours that has not ended; NULL: it has, and goes by no number any more. */
+/* A session of ours that has not ended, nor loses its links before it does; NULL: it goes by no number any more. */
 static worker_session *session_there(worker_session *s)
 {
-    if (!s || (s->engine && pn_session_state(s->engine) & PN_LOCAL_ACTIVE)) return s;
+    if (!s || (s->engine && !s->closed_here && pn_session_state(s->engine) & PN_LOCAL_ACTIVE)) return s;
     session_name(s, ENDED_SESSION);
     return NULL;
 }

@@ -136,7 +136,10 @@ PRIVATE bool frame_ends(lane_connection *l, const lane_frame *f)
     worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
     uint32_t handle;
     if (!s) return true;
-    if (f->performative == LANE_END) return session_lost(l->p, s, false);
+    if (f->performative == LANE_END) {
+        s->closed_here = true;                                 /* our END follows, as soon as all links are gone */
+        return session_lost(l->p, s, false);
+    }
     if (f->performative != LANE_DETACH || lane_detach_read(f, &handle)) return true;
     worker_link *k = HANDLE_LINK(lane_map_get(&s->handles, handle));
     return !k || link_ends(l->p, k);

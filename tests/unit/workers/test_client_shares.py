@@ -10,11 +10,23 @@ import pytest
 from proton import Described, uint, ulong, ushort
 
 from bench import contract as n
-from shm.contract.payloads import Attach, ConnectionOpened, Detach, OpenLink, Termini, Terminus
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, LinkRefused, OpenLink, Termini, Terminus
 from shm.native import ROUTED_SESSIONS
 from tests.support.beds.dialled import dialled
 from tests.support.beds.door import Client
-from tests.support.clients.wire import ATTACH, BEGIN, DETACH, FLOW, SOURCE, TARGET, TRANSFER, begin, described, frame
+from tests.support.clients.wire import (
+    ATTACH,
+    BEGIN,
+    DETACH,
+    END,
+    FLOW,
+    SOURCE,
+    TARGET,
+    TRANSFER,
+    begin,
+    described,
+    frame,
+)
 
 HOG, OTHER = 1, 2  # clients
 ENOUGH = 2000  # messages
@@ -130,3 +142,21 @@ def test_a_link_that_ends_for_the_brokers_violation_keeps_a_terminus_that_lasts(
     assert gone.lost
     assert gone.error is not None
     assert gone.error.condition == "amqp:link:transfer-limit-exceeded"
+
+
+UNATTACHED = frame(0, described(TRANSFER, uint(999), uint(0), b"t", uint(0)), SHORT)
+
+
+@pytest.mark.parametrize("last", [UNATTACHED, frame(0, described(END))], ids=["violation", "end"])
+def test_a_link_that_is_asked_for_while_its_session_ends_has_another_one(broker: Broker, last: bytes) -> None:
+    """Links end in portions, and the session after them."""
+    links = [broker.receive(request, OTHER, credit=0) for request in range(1, 60)]
+    broker.write(last)
+    broker.stand.turn(0.0)
+    assert 0 < sum(isinstance(one, Detach) for one in broker.stand.heard) < len(links)
+    termini = Termini(Terminus(1, "q"), Terminus(1))
+    link = OpenLink(*broker.name, 60, "l60", outgoing=False, termini=termini, client=OTHER, session=ROUTED_SESSIONS)
+    broker.stand.tell(n.C_OPEN_LINK, link)
+    assert [code for code, _ in broker.client.all_until(END)] == [BEGIN, ATTACH, END]
+    broker.stand.hear(Detach, len(links))
+    assert not any(isinstance(one, LinkRefused) for one in broker.stand.heard)
