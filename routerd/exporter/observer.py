@@ -22,6 +22,7 @@ from shm.statistics.board import Board
 HUNG_SECONDS: Final = 5.0  # an idle loop turns once a second
 # The supervisor looks up the hosts of new listeners in its loop, which a slow resolver makes long.
 SUPERVISOR_HUNG_SECONDS: Final = 40.0
+RATE_SECONDS: Final = 5.0  # in which growth is recent
 MISSING_SECONDS: Final = 5.0  # a killed child is back much sooner, and a replaced one has drained
 TICKS: Final = 120
 
@@ -172,20 +173,20 @@ class Observer:
         self._born.pop(pid, None)
         return None
 
-    def rate(self, name: str, seconds: float = 5.0) -> float:
+    def rate(self, name: str, seconds: float = RATE_SECONDS) -> float:
         """Return the recent growth of a counter per second, summed over all processes."""
         return self._growth(seconds, lambda tick: tick.counters.get(name, 0))
 
-    def cpu(self, process: str, seconds: float = 5.0) -> float:
+    def cpu(self, process: str) -> float:
         """Return the part of a CPU that a process used recently."""
-        return self._growth(seconds, lambda tick: tick.cpu.get(process, 0.0))
+        return self._growth(RATE_SECONDS, lambda tick: tick.cpu.get(process, 0.0))
 
-    def address_rate(self, address: str, seconds: float = 5.0) -> float:
+    def address_rate(self, address: str) -> float:
         """Return recent deliveries per second to one of the busiest addresses."""
-        if address not in self.span(seconds)[0].addresses:
+        if address not in self.span(RATE_SECONDS)[0].addresses:
             return 0.0
         return self._growth(
-            seconds, lambda tick: tick.addresses[address].deliveries if address in tick.addresses else 0
+            RATE_SECONDS, lambda tick: tick.addresses[address].deliveries if address in tick.addresses else 0
         )
 
     def recently(self, name: str, seconds: float = 60.0) -> int:

@@ -21,18 +21,17 @@ ATTEMPTS: Final = 2000
 def minimised(
     recording: Recording,
     same: Callable[[Recording], bool],
-    attempts: int = ATTEMPTS,
     last: int | None = None,
     told: Callable[[int], object] = lambda _: None,
 ) -> Recording:
     """Return a recording with fewer records, of which ``same`` is true as well. ``recording`` itself if there is none.
 
-    ``attempts``: how often ``same`` is called at most. ``last``: the last line that counts; what follows is left out
+    ``same`` is called `ATTEMPTS` times at most. ``last``: the last line that counts; what follows is left out
     at once. ``told`` is called with the number of steps that are left, round by round. An interrupt ends the search,
     and what was found until then is returned.
     """
     head, parts = _parts(recording, last)
-    left = attempts
+    left = ATTEMPTS
 
     def tried(chosen: list[bytes]) -> bool:
         nonlocal left
