@@ -11,10 +11,9 @@ Nothing in metadata is used for access control.
 """
 
 from tests.model.source_routes.message import Meta, MetaValue
-from tests.model.source_routes.place import Classes, MetaClass, Rules
+from tests.model.source_routes.place import Classes, MetaClass
 from tests.model.source_routes.workers import Unwrapped, Wrapped
 
-DEFAULT_CLASSES = Rules().classes
 TRACE = "trace"  # each route worker appends its address to this key if a message has it
 
 

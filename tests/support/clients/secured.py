@@ -49,7 +49,6 @@ class Client(MessagingHandler):
         self.url = url.replace("amqps://", "amqp://").removeprefix("amqp://")
         self.credentials, self.links, self.message, self.sends = credentials, links, message, sends
         self.outcome = Outcome()
-        self.open_links = 0
         self.decided = 0
 
     def on_start(self, event: Any) -> None:

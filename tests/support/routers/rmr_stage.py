@@ -14,9 +14,7 @@ class Stage:
     """A router with a table for each reply mode, and two applications: A sends to it, B is an endpoint."""
 
     def __init__(self, router: RunningRouter, a: Application, b: Application) -> None:
-        self.router, self.b = router, b
-        self.a = a
-        self.to_b: dict[str, Link] = {}
+        self.router, self.a, self.b = router, a, b
 
 
 class Pair:
