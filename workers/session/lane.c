@@ -413,6 +413,7 @@ PRIVATE void lane_free(worker_connection *c)
     lane_map_end(&l->shares);
     spares_free(l);
     free(l->out);
+    free(l->slow);
     free(l->rest);
     c->lane = NULL;
     free(l);

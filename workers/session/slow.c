@@ -8,6 +8,9 @@
  * well, and so does every receiver while there is no core.  So a link is slow only when it alone has not moved, and the
  * router has let it.
  *
+ * Its client gets no other link of that broker for a while: one that comes again at once would hold up others nearly
+ * all the time.
+ *
  *   octets of a link wait  --its receiver takes or settles something of it-->  it has moved
  *                          --SLOW_MS later, and others wait for it-->          it is slow, and ends
  *
@@ -18,6 +21,7 @@
 
 enum { SLOW_MS = 10000 };              /* in which a link that holds up others moves, or ends */
 enum { SLOW_LOOK_MS = 1000 };          /* between two looks, while others wait */
+enum { PAUSE_MS = 60000 };             /* in which a client that has lost links gets no other one */
 enum { LATE_MS = 1000 };               /* if a sweep is so late, the worker has not run, and links may have moved */
 
 static const char slow_why[] = "the receiver has given credit and takes nothing, and what waits for it holds up other "
@@ -146,10 +150,25 @@ static const link_share *slow_most(const lane_connection *l, const worker_link *
     return most;
 }
 
+/* Whether a client has lost links, and gets no other one yet. */
+PRIVATE bool slow_pauses(const lane_connection *l, uint32_t client)
+{
+    for (uint32_t i = 0; l->slow && i < SLOW_CLIENTS; i++)
+        if (l->slow[i].client == client && l->slow[i].until > l->p->now_ms) return true;
+    return false;
+}
+
+static void slow_pause(lane_connection *l, uint32_t client)
+{
+    if (!l->slow) l->slow = (slow_client *) memory_clear(SLOW_CLIENTS * sizeof *l->slow);
+    l->slow[l->slow_next++ % SLOW_CLIENTS] = (slow_client) { client, l->p->now_ms + PAUSE_MS };
+}
+
 /* Ends the slow links of a client, up to this one.  False: there are more than this turn has time for. */
 static bool slow_end(lane_connection *l, const link_share *most, const worker_link *end, uint64_t began)
 {
     uint32_t n = 0;
+    if (!most->trusted && !slow_pauses(l, most->client)) slow_pause(l, most->client);
     for (worker_link *k = l->holding_first, *next; k != end; k = next) {
         next = k->holding_next;
         if (!k->slow || k->share != most) continue;

@@ -112,6 +112,10 @@ typedef struct lane_coming {
     uint8_t octets[LANE_SHORT_HEAD];
 } lane_coming;
 
+#define SLOW_CLIENTS 16u               /* clients whose pauses a connection of a broker remembers */
+
+typedef struct { uint32_t client; int64_t until; } slow_client;    /* it gets no link before that (milliseconds) */
+
 typedef struct lane_connection {
     pump *p;
     worker_connection *c;
@@ -186,6 +190,8 @@ typedef struct lane_connection {
     size_t held, held_most;        /* octets that came and wait; with more than that it is not read */
     struct worker_link *holding_first, *holding_last;  /* links for clients with some, the longest unmoved first */
     int64_t relieve_at;            /* when slow ones among these are looked for; 0: nobody waits for them */
+    slow_client *slow;             /* SLOW_CLIENTS that have lost such links, in turn; NULL: none has */
+    uint32_t slow_next;
     bool wide;                     /* one of its sessions has the wide window */
     uint64_t turn, spent;          /* the pump's turn that its control frames came in last, and their nanoseconds */
     struct lane_connection *behind_next, *behind_previous;  /* of those that are behind */

@@ -32,6 +32,24 @@ static void takes_nothing(void)
     broker_goes();
 }
 
+/* It would hold up others again at once. */
+static void comes_again(void)
+{
+    char why[REFUSAL_ROOM];
+    broker_comes();
+    const name hog = link_of(HOG, false, 1), other = link_of(OTHER, false, 1);
+    fills(hog);
+    CHECK(!share_refused(broker.c, HOG, false, 100, why), "%s", why);
+    slow_ends(hog, "comes again");
+    CHECK(share_refused(broker.c, HOG, false, 100, why), "who has held up others gets another link");
+    CHECK(!share_refused(broker.c, OTHER, false, 100, why), "%s", why);
+    CHECK(!share_refused(broker.c, HOG, true, 100, why), "%s", why);
+    pass(MINUTE);
+    CHECK(!share_refused(broker.c, HOG, false, 100, why), "%s", why);
+    goes_on(other, "beside one that comes again");
+    broker_goes();
+}
+
 /* A message longer than the window, of which the receiver takes a little now and then. */
 static void takes_slowly(void)
 {
@@ -319,6 +337,7 @@ int main(void)
     world_open(N);
     settles_nothing();
     takes_nothing();
+    comes_again();
     takes_slowly();
     settles_slowly();
     waits_for_its_client();
