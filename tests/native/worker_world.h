@@ -67,9 +67,9 @@ static void worker_open(worker_world *w, pump *p, size_t arena, pump_callback on
     p->low_small = p->views[0].small_count / 16;
     p->low_large = p->views[0].large_count / 16;
     p->reserve = CONTROL_RESERVE > p->low_small ? CONTROL_RESERVE : p->low_small;
-    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    const int wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->wake_fd, &e), "no epoll");
+    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, wake, &e), "no epoll");
     p->on_event = on_event;
     *listener_new(p) = terms;
 }
