@@ -102,6 +102,8 @@ class Routes(Plane):
         self.advertise: Callable[[str, bool], None] = lambda key, there: None
         self._routes: dict[str, Route] = {}
         self._patterns: dict[bool, Patterns[Route]] = {True: Patterns(), False: Patterns()}
+        # Keys by tokens: a prefix and a pattern, or two spellings, may mean the same addresses. The last one has them.
+        self._alike: dict[bool, Named[str]] = {True: Named(), False: Named()}
         self._setups: dict[str, LinkRouteSetup] = {}
         self._by_broker = ByBroker[LinkRouteSetup]()
         self._connections: dict[Host, ConnectionOpened] = {}
@@ -166,6 +168,8 @@ class Routes(Plane):
         for host in list(route.hosts):
             self._drop_host(route, host, setup.identity)
         route.wanted.discard(setup.identity)
+        other = self._setups.get(min(route.wanted, default=""))
+        route.add_prefix, route.remove_prefix = (other.add_prefix, other.remove_prefix) if other else ("", "")
         self._forget_idle(route)
 
     # ---- connections ----
@@ -174,6 +178,9 @@ class Routes(Plane):
         """Let a new connection serve the routes that name it."""
         host = worker, opened.connection
         self.closed(*host)
+        # An earlier connection in its place had other routes: they go at once, which takes as long as there are many.
+        for _ in self._going.pop(host, ()):
+            continue
         if opened.role != ROUTE_CONTAINER:
             return
         self._connections[host] = opened
@@ -185,11 +192,8 @@ class Routes(Plane):
         """Forget a connection that is gone, with its offers, in the coming steps."""
         host = worker, connection
         self._connections.pop(host, None)
-        # An earlier connection in its place had other routes: they go at once, which takes as long as there are many.
-        for _ in self._going.pop(host, ()):
-            continue
         if host in self._served:
-            self._going[host] = self._end(host)
+            self._going.setdefault(host, self._end(host))
 
     def _end(self, host: Host) -> Iterator[None]:
         """Forget what a connection that is gone offered and served, one route at a time."""
@@ -281,7 +285,9 @@ class Routes(Plane):
         route = self._routes.get(key)
         if route is None:
             route = self._routes[key] = Route(key, hosts={})
-            self._patterns[route.outgoing].insert(tokens(route.pattern), route)
+            found = tokens(route.pattern)
+            self._alike[route.outgoing].add(".".join(found), key)
+            self._patterns[route.outgoing].insert(found, route)
         return route
 
     def _add_host(self, route: Route, host: Host, identity: str) -> None:
@@ -318,16 +324,12 @@ class Routes(Plane):
     def _forget_idle(self, route: Route) -> None:
         if not route.hosts and not route.remotes and not route.wanted and self._routes.get(route.key) is route:
             del self._routes[route.key]
-            self._patterns[route.outgoing].remove(tokens(route.pattern))
-            if (twin := self._twin(route)) is not None:
-                self._patterns[route.outgoing].insert(tokens(twin.pattern), twin)
-
-    def _twin(self, gone: Route) -> Route | None:
-        """Return another route for the same addresses: a prefix and a pattern may mean the same."""
-        prefix, pattern = "DF" if gone.outgoing else "CE"
-        if gone.key[0] == prefix:
-            return self._routes.get(pattern + gone.pattern)
-        return self._routes.get(prefix + gone.pattern.removesuffix(".#")) if gone.pattern.endswith(".#") else None
+            patterns, alike, found = self._patterns[route.outgoing], self._alike[route.outgoing], tokens(route.pattern)
+            alike.remove(text := ".".join(found), route.key)
+            if others := alike.of(text):
+                patterns.insert(found, self._routes[others[-1]])
+            else:
+                patterns.remove(found)
 
 
 def _key(setup: LinkRouteSetup) -> str:
