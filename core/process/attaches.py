@@ -31,7 +31,7 @@ from core.links.terminus import (
     denied,
     reported_text,
 )
-from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error
+from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 1.0 part 2.8.2)
 
@@ -197,6 +197,8 @@ class Attaches:
         lead = _Lead(address, Terminus(setup.address), setup.fallback)
         if (link := self._accept(worker, attach, lead, None, connection)) is not None:
             self._auto_links.answered(leg, attach, link.identity)
+        else:
+            self._auto_links.refused(LinkRefused(attach.request, NO_ROOM))
 
     def _attach_inter_router(self, worker: int, attach: Attach, kind: int) -> None:
         """Attach a link between routers."""

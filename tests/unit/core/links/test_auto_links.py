@@ -5,6 +5,7 @@ import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED, C_OPEN_LINK
 from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS, AutoLinks
+from core.links.terminus import NO_ROOM
 from shm.contract.control import SetRouting
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 from shm.contract.routing import AutoLinkSetup, Routing
@@ -84,6 +85,20 @@ def test_a_refusal_is_tried_again_after_2_and_then_5_seconds() -> None:
     assert bed.asked() == []
     assert bed.state("1") == ("failed", "the peer detached the link")
     assert len(bed.wait(FIRST_RETRY_NS + 100)) == 1
+
+
+def test_a_link_that_finds_no_room_here_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer has answered, so that nobody else asks for it again."""
+    bed = Broker(OUT)
+    bed.connect()
+    (wish,) = bed.asked()
+    with monkeypatch.context() as full:
+        full.setattr(type(bed.core.forwarder), "add_link", lambda *_: False)
+        bed.answer(wish)
+    assert bed.state("1") == ("failed", NO_ROOM.description)
+    (wish,) = bed.wait(FIRST_RETRY_NS + 100)
+    bed.answer(wish)
+    assert bed.state("1") == ("active", "")
 
 
 def test_each_connection_has_its_own() -> None:
