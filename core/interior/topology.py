@@ -198,7 +198,11 @@ class Topology:
                 self.on_flush(node)
 
     def _compute(self, now: float) -> None:
-        states = {node.router: node.peers for node in self.nodes}
+        # A router may name many others for which there is no room, and no path to them can be used.
+        known = self.nodes.names() | {self._me}
+        states = {
+            node.router: {peer: cost for peer, cost in node.peers.items() if peer in known} for node in self.nodes
+        }
         states[self._me] = self.peers
         graph = paths.Graph(states)
         routes = paths.routes(graph, self._me)

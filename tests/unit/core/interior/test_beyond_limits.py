@@ -3,11 +3,13 @@
 import pytest
 
 from core.addresses.addresses import Identity
+from core.interior import paths
 from core.interior.hello import greeting
 from core.interior.linkstate import LARGEST_COST, LinkStateUpdate
 from core.interior.message import NEXT_ROUTER
 from core.interior.network import Network
 from core.interior.network_adapter import TICK_NS, NetworkAdapter
+from core.interior.nodes import MOST_ROUTERS
 from core.link_routes.routes import Routes
 from shm.contract.failures import failures
 from shm.contract.routing import NetworkSetup
@@ -44,6 +46,24 @@ def test_a_path_costs_more_than_the_table_has_octets_for(bed: Bed) -> None:
     say(bed, lsu("D", {"C": LARGEST_COST, "E": LARGEST_COST}))
     shown = {row["id"]: row.get("cost") for row in bed.core.plane(NetworkAdapter).network.nodes()}
     assert shown["E"] == 1 + 3 * LARGEST_COST
+
+
+def test_routers_that_find_no_room_are_in_no_computation(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each link state names up to 127 routers, and each router there is costs a tree of all of them."""
+    sizes: list[int] = []
+    graph = paths.Graph
+
+    def counted(states: paths.LinkStates) -> paths.Graph:
+        made = graph(states)
+        sizes.append(len(made.names))
+        return made
+
+    monkeypatch.setattr(paths, "Graph", counted)
+    names = [f"R{number}" for number in range(MOST_ROUTERS - 1)]
+    say(bed, lsu("B", {"A": 1} | dict.fromkeys(names, 1)))
+    for name in names[:4]:
+        say(bed, lsu(name, {"B": 1} | {f"{name}.{number}": 1 for number in range(100)}))
+    assert max(sizes) == 1 + MOST_ROUTERS
 
 
 @pytest.mark.parametrize("letter", ["R", "ß", "路", "\N{SNAKE}"])
