@@ -80,6 +80,7 @@ class Administration(Plane):
         if self._next is not None and self._next[0] == key:
             self._led[key] = self._next[1]
         self._next = None
+        self._departed.pop(key, None)  # of a dead worker, whose successor has begun anew with its names
         opened = self._base.connections.find(link.worker, link.connection)
         if opened is not None and opened.management != ALL and not link.outgoing:
             self._agents.bound(*key)

@@ -99,14 +99,10 @@ class Connections(Table):
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self.standard.remove("worker")  # qpid-dispatch has no such attribute
-        self._closing: set[tuple[int, int, int]] = set()  # worker, index, generation
+        self._closing: set[int] = set()  # numbers
 
     def rows(self) -> list[Entry]:
-        entries = self._view.core.connections.entries()
-        if not self._closing:
-            return entries
-        self._closing &= {_name(worker, opened) for worker, opened, _ in entries}
-        return [entry for entry in entries if _name(entry[0], entry[1]) not in self._closing]
+        return self._open(self._view.core.connections.entries())
 
     def among(self, name: str | None, identity: str | None) -> list[Entry]:
         """Return the connection with this number, or those of this host."""
@@ -119,7 +115,11 @@ class Connections(Table):
             number = whole(identity)
             entry = None if number is None else connections.numbered(number)
             entries = [] if entry is None else [entry]
-        return [entry for entry in entries if _name(entry[0], entry[1]) not in self._closing]
+        return self._open(entries)
+
+    def _open(self, entries: list[Entry]) -> list[Entry]:
+        """Return those that no request has closed."""
+        return [entry for entry in entries if entry[1].number not in self._closing] if self._closing else entries
 
     def row(self, entry: Entry) -> ConnectionRow:
         """Return a connection with its times."""
@@ -168,7 +168,8 @@ class Connections(Table):
             raise ManagementError(BAD_REQUEST, f"{name} of a connection cannot be changed")
 
     def _close(self, row: ConnectionRow) -> None:
-        self._closing.add(_name(row.worker, row.opened))
+        numbered = self._view.core.connections.numbered
+        self._closing = {row.opened.number, *(one for one in self._closing if numbered(one) is not None)}
         self._view.post(row.worker, Close(row.opened.connection, row.opened.generation, CLOSED))
 
     def _trace(self, row: ConnectionRow, on: bool) -> None:
@@ -176,10 +177,6 @@ class Connections(Table):
         self._view.command(lambda: connections.traced(row.worker, opened, on))
         self._view.post(row.worker, Trace(opened.connection, opened.generation, on))
         LOGGER.info("[C%d] protocol trace switched %s", opened.number, "on" if on else "off")
-
-
-def _name(worker: int, opened: ConnectionOpened) -> tuple[int, int, int]:
-    return worker, opened.connection, opened.generation
 
 
 def _last_delivery(view: View, worker: int, connection: int) -> int:

@@ -7,6 +7,7 @@ from core.addresses.addresses import Identity
 from core.links import administration
 from core.links.administration import Administration
 from core.links.admission import Admissions
+from shm.contract.control import WorkerGone
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach
 from shm.contract.security import Admission
 from tests.support.beds.control import Bed
@@ -87,6 +88,19 @@ def test_who_has_closed_its_link_is_known(bed: Bed) -> None:
     bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 2, "d", "h:2", number=6))
     bed.step()
     assert departed(bed, 0, 2) == [False, False]
+
+
+def test_a_request_of_a_dead_workers_successor_goes_to_the_agent_that_it_is_for(bed: Bed) -> None:
+    """Its link has the name of one that is gone: the worker gives the same index and generation again."""
+    bed.say(C_DETACH, Detach(0, 1))
+    bed.step()
+    bed.core.worker_changed(WorkerGone(0, 1), 9)
+    opened = ConnectionOpened(0, 1, "d", "h:2", number=6, management="read")
+    bed.core.connections.opened(0, opened)
+    bed.core.attaches.attach(0, Attach(0, 1, 0, "l0", False, far := "_topo/0/far/$management"), opened)
+    link = bed.core.links.find(0, 0, 1)
+    assert link is not None
+    assert bed.core.plane(Administration).led(link, b"", opened) == far
 
 
 def test_those_who_are_known_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bench import contract
 from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_DENIED, C_DETACH
 from core.management.request import Requester, request_of
+from shm.contract.control import WorkerGone
 from shm.contract.management import PREFIX
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Denied, Detach
 from shm.memory.journal import NOTICE
@@ -35,6 +36,15 @@ def test_a_connection_is_closed(bed: Bed) -> None:
     assert record["state"] == C_CLOSE
     close = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Close)
     assert (close.connection, close.generation, close.error.condition) == (0, 1, "amqp:connection:forced")
+
+
+def test_a_connection_of_a_dead_workers_successor_is_not_taken_for_a_closed_one(bed: Bed) -> None:
+    """Its worker gives the same index and generation again, but the router no number."""
+    bed.crud("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="4")
+    bed.core.worker_changed(WorkerGone(0, 1), 2)
+    bed.core.connections.opened(0, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=5))
+    assert bed.crud("READ", type="connection", identity="5")[0] == 200
+    assert [row["identity"] for row in bed.query("connection")] == ["5"]
 
 
 def test_a_link_is_detached(bed: Bed) -> None:
