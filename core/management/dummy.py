@@ -49,7 +49,7 @@ class Dummy(EntityType):
             raise ManagementError(BAD_REQUEST, f"there are {MOST} already; delete some")
         given = self._checked(request.attributes)
         identity = f"dummy/{self._made}"
-        name = request.name or given.pop("name", None) or identity
+        name = _value("name", request.name or given.pop("name", None) or identity)
         if any(row["name"] == name for row in self._entities.values()):
             raise ManagementError(BAD_REQUEST, f"there is a dummy with the name {name!r} already")
         self._made += 1

@@ -23,6 +23,7 @@ from shm.contract.management import TypeSchema
 DIRECTIONS = ("in", "out")
 MOST = 250  # link routes of one connection: 30 MB of the core
 LONGEST = 1000  # characters of a pattern, because routes are searched token by token
+LONGEST_NAME = 2 * LONGEST  # characters: an edge router names its routes by its id and their patterns
 
 
 class LinkRoutes(Routing):
@@ -91,6 +92,9 @@ class ConnectionLinkRoutes(Table):
             raise ManagementError(BAD_REQUEST, "direction: give one of in, out")
         _check(str(pattern), direction == "out", requester)
         name = request.name or attributes.get("name")
+        name = None if name is None else str(name)
+        if name is not None and len(name) > LONGEST_NAME:
+            raise ManagementError(BAD_REQUEST, f"name: give at most {LONGEST_NAME} characters, not {len(name)}")
 
         def act() -> Offer:
             """Look for the connection in the core's thread: a route of one that is gone would stay for ever."""
@@ -99,9 +103,7 @@ class ConnectionLinkRoutes(Table):
                 raise ManagementError(BAD_REQUEST, "the connection that asked is gone")
             if routes.offered(host) >= MOST:
                 raise ManagementError(FORBIDDEN, f"the connection has {MOST} link routes already; delete one first")
-            return routes.offer(
-                host, None if name is None else str(name), str(pattern), direction == "out", requester.container
-            )
+            return routes.offer(host, name, str(pattern), direction == "out", requester.container)
 
         return Response(CREATED, self.values(self._view.command(act)))
 

@@ -21,7 +21,8 @@ NOT_IMPLEMENTED: Final = HTTPStatus.NOT_IMPLEMENTED
 
 MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
 REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
-_LONGEST_NUMBER: Final = 20  # characters: each shorter text fits into 64 bits
+_LONGEST_NUMBER: Final = 20  # characters; each number of 64 bits from 0 has fewer
+_LARGEST: Final = 2**63 - 1
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 LONGEST_USER: Final = 200  # characters: the subject of a certificate is a user's name, too
 
@@ -188,6 +189,8 @@ def whole_number(name: str, value: Any) -> int:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ManagementError(BAD_REQUEST, f"{name} must be a whole number, not {type(value).__name__}")
+    if abs(value) > _LARGEST:
+        raise ManagementError(BAD_REQUEST, f"{name} must be a whole number of 64 bits")
     return int(value)
 
 

@@ -113,9 +113,8 @@ class SelfNode:
             raise ManagementError(NOT_FOUND, f"no entity has an attribute {', '.join(map(repr, unknown[:10]))}")
         names = names or list(dict.fromkeys(name for entity_type in entity_types for name in entity_type.columns))
         rows = self._rows_of_all(names, entity_types)
-        last = None if request.count is None else request.offset + request.count
         results: list[list[Any]] = []
-        for row in islice(rows, request.offset, last):
+        for row in islice(islice(rows, request.offset, None), request.count):
             results.append(row)
             if len(results) * len(names) > MOST_VALUES:
                 raise TooLongError

@@ -11,6 +11,8 @@ from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED
 from core.addresses.addresses import Address
 from core.link_routes.routes import Routes
 from core.management import codec
+from core.management.dummy import LONGEST
+from core.management.link_route import LONGEST_NAME
 from core.management.request import MOST_VALUES, ManagementError, Request, Requester, request_of
 from shm.contract.chunked import Rows
 from shm.contract.management import PREFIX
@@ -275,6 +277,18 @@ def test_pages_asked_for_in_words(bed: Bed) -> None:
     assert isinstance(many, ManagementError)
 
 
+def test_a_page_begins_and_ends_anywhere(bed: Bed) -> None:
+    """The largest numbers of all mean an empty page, whatever is queried; larger ones are no numbers."""
+    most = 2**63 - 1
+    for kind in ("router.link", "listener", None):
+        status, body = bed.ask("QUERY", {"attributeNames": ["name"]}, entityType=kind, offset=most, count=most)
+        assert (status, body["results"]) == (200, [])
+    with pytest.raises(ManagementError, match="count must be a whole number of 64 bits"):
+        request_of({"operation": "QUERY", "count": str(most + 1)}, None)
+    assert bed.crud("CREATE", {"num1": str(most)}, type="dummy")[0] == 201
+    assert bed.crud("CREATE", {"num1": str(most + 1)}, type="dummy")[0] == 400
+
+
 def test_scratch_entities(bed: Bed) -> None:
     """A client can be tried out on entities that mean nothing: made, read, changed, called, deleted."""
     status, made = bed.crud("CREATE", {"arg1": "a"}, type="dummy", name="mine")
@@ -296,6 +310,7 @@ def test_scratch_entities(bed: Bed) -> None:
 def test_scratch_entities_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody fills the router's memory with them."""
     monkeypatch.setattr("core.management.dummy.MOST", 1)
+    assert bed.crud("CREATE", {}, type="dummy", name="x" * (LONGEST + 1))[0] == 400
     assert bed.crud("CREATE", {}, type="dummy")[0] == 201
     assert bed.crud("CREATE", {}, type="dummy")[0] == 400
 
@@ -306,10 +321,11 @@ def test_the_link_routes_of_a_connection_are_bounded(bed: Bed, monkeypatch: pyte
 
     def ask(operation: str, name: str) -> int:
         properties = {"operation": operation, "type": "router.connection.linkRoute", "name": name}
-        request = request_of(properties, {"pattern": f"{name}.#", "direction": "in"})
+        request = request_of(properties, {"pattern": f"{name[:9]}.#", "direction": "in"})
         requester = Requester(4, container="box")
         return bed.agent.handle(msgspec.structs.replace(request, requester=requester)).status
 
+    assert ask("CREATE", "x" * (LONGEST_NAME + 1)) == 400
     assert [ask("CREATE", name) for name in ("a", "b", "c")] == [201, 201, 403]
     assert [ask("DELETE", "a"), ask("CREATE", "c"), ask("CREATE", "d")] == [204, 201, 403]
 
