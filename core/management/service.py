@@ -345,6 +345,7 @@ class Service:
         try:
             reply = answer.get(timeout=CHANGE_SECONDS)
         except Empty:
+            self._changes.pop(request.number, None)
             raise ManagementError(
                 INTERNAL, f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made"
             ) from None
@@ -364,16 +365,18 @@ class Service:
                 questions.append((worker, Poll(self._number, names)))
         answers: SimpleQueue[Seen] = SimpleQueue()
         self._polls.update(dict.fromkeys(asked, answers))
-        self._command(lambda: self._ask_workers(questions))
         found: dict[int, SeenLink] = {}
-        until = time.monotonic() + POLL_SECONDS
-        with suppress(Empty):
-            for _ in asked:
-                seen = answers.get(timeout=max(0.0, until - time.monotonic()))
-                reported = zip(asked[seen.number], SEEN_LINK.iter_unpack(seen.links), strict=False)
-                found.update((link.identity, state) for link, state in reported if state[1] >= 0)
-        for number in asked:
-            self._polls.pop(number, None)
+        try:
+            self._command(lambda: self._ask_workers(questions))
+            until = time.monotonic() + POLL_SECONDS
+            with suppress(Empty):
+                for _ in asked:
+                    seen = answers.get(timeout=max(0.0, until - time.monotonic()))
+                    reported = zip(asked[seen.number], SEEN_LINK.iter_unpack(seen.links), strict=False)
+                    found.update((link.identity, state) for link, state in reported if state[1] >= 0)
+        finally:
+            for number in asked:
+                self._polls.pop(number, None)
         return found
 
     def _ask_workers(self, questions: Sequence[tuple[int, Poll]]) -> None:

@@ -93,3 +93,29 @@ def test_the_supervisor_hears_that_a_worker_has_sent_an_answer(
     service.step()
     service.step()
     assert told[1:] == [Answered(1)] * awaited
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_change_that_the_supervisor_does_not_answer_in_time_is_forgotten(
+    segments: segment.Segments, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """As is the question to a worker. An answer that comes later finds nobody."""
+    monkeypatch.setattr("core.management.service.CHANGE_SECONDS", 0.0)
+    monkeypatch.setattr("core.management.service.POLL_SECONDS", 0.0)
+    told: list[msgspec.Struct] = []
+    bed = Bed(segments)
+    service = Service(bed.core, told.append)
+    monkeypatch.setattr(service, "_command", lambda action: action())
+    with pytest.raises(ManagementError, match="did not answer"):
+        service._change("UPDATE", "router", "router/me", {})
+    if late:
+        service.changed(ChangeReply(1, 200))
+    assert service._changes == {}
+    monkeypatch.setattr(service, "_command", _fails)
+    with pytest.raises(ManagementError, match="the core did not"):
+        service._poll(list(bed.core.links.entries()))
+    assert service._polls == {}
+
+
+def _fails(action: Callable[[], Any]) -> Any:
+    raise ManagementError(500, "the core did not answer")
