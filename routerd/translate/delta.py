@@ -5,16 +5,27 @@ from typing import Any
 
 from shm.contract.control import AddressSetup
 from shm.contract.management import Delta, Management
+from shm.contract.spelling import strip_spelling
 
 
 def changes(
     before: Sequence[AddressSetup], after: Sequence[AddressSetup]
 ) -> tuple[list[AddressSetup], list[AddressSetup]]:
-    """Return the addresses that are gone and those that are new; one listed twice goes only with both."""
+    """Return the addresses that are gone and those that are new; one listed twice goes only with both.
+
+    One that has the pattern of one that is gone is as good as new, since a process keeps one rule for each pattern.
+    """
     start, count, new = _middle(before, after)
     there = set(after)
     gone = [one for one in before[start : start + count] if one not in there]
-    return gone, list(new)
+    patterns = {_pattern(one) for one in gone}
+    left = [one for one in after if _pattern(one) in patterns] if gone else []
+    return gone, list(dict.fromkeys([*new, *left]))
+
+
+def _pattern(setup: AddressSetup) -> str:
+    """Return the pattern of an address, the same for all spellings and for a prefix."""
+    return strip_spelling(f"{setup.prefix}.#" if setup.pattern is None else setup.pattern).replace("/", ".")
 
 
 def deltas(before: Management, after: Management) -> list[Delta]:

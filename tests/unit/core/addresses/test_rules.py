@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from core.addresses.addresses import TREATMENTS, Addresses, Identity, Rule, Rules
 from routerd.translate.delta import changes
 from shm.contract.control import AddressSetup
@@ -100,6 +102,20 @@ def test_a_rule_more_and_a_rule_less() -> None:
             expected = fresh.find(text).distribution
             assert tables.treatments.get(handle, ("closest",))[0] == expected, (text, there)
             assert addresses.resolve(text).rule.distribution == expected
+
+
+@pytest.mark.parametrize("other", [{"pattern": "a.b.#"}, {"prefix": "a/b"}, {"prefix": "amqp:/a.b"}])
+def test_a_rule_stays_that_another_entity_has_too(other: dict[str, str]) -> None:
+    """A prefix and a pattern, or two spellings, may mean the same addresses. Either may go, whichever came last."""
+    same = [AddressSetup(prefix="a.b", distribution="multicast"), AddressSetup(distribution="multicast", **other)]
+    for left in same:
+        for begin in (same, same[::-1]):
+            tables = Tables()
+            addresses = Addresses(tables, Identity("me"), Rules(begin, "closest"))
+            addresses.change_rules(*changes(begin, [left]))
+            assert addresses.resolve("a.b.x").rule.distribution == "multicast"
+            addresses.change_rules(*changes([left], []))
+            assert addresses.resolve("a.b.y").rule.distribution == "closest"
 
 
 def test_a_change_among_ten_thousand_touches_what_it_names() -> None:
