@@ -9,7 +9,7 @@ from core.management.configured import Configured
 from core.management.entity_type import Column, Table, key_columns
 from core.management.request import BAD_REQUEST, FORBIDDEN, NOT_FOUND, OK, Later, ManagementError, Request, Response
 from core.management.view import View
-from core.rmr.active.compiled import encoded
+from core.rmr.active.compiled import CompiledTable, encoded
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Feed, Outcome, Unfinished
 from core.rmr.active.route_tables import ActiveTable
@@ -231,23 +231,26 @@ class EntryRow(NamedTuple):
     taken: int
 
 
+Part = tuple[ActiveTable, CompiledTable]  # a table, and what of it is in use: the core may replace it meanwhile
+
+
 class _Rows(Sequence[Any]):
     """The rows of all tables in sequence, made on access because there may be a million."""
 
-    def __init__(self, parts: list[tuple[ActiveTable, int]], make: Callable[[ActiveTable, int], Any]) -> None:
+    def __init__(self, parts: list[Part], make: Callable[[ActiveTable, CompiledTable, int], Any]) -> None:
         self._parts = parts
         self._make = make
 
     def __len__(self) -> int:
-        return sum(count for _, count in self._parts)
+        return sum(len(table.value) for _, table in self._parts)
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        for active, count in self._parts:
-            if at < count:
-                return self._make(active, at)
-            at -= count
+        for active, table in self._parts:
+            if at < len(table.value):
+                return self._make(active, table, at)
+            at -= len(table.value)
         raise IndexError(at)
 
 
@@ -269,24 +272,21 @@ class RouteTableEntries(Table):
     )
 
     def rows(self) -> Sequence[Any]:
-        tables = [
-            (active, len(active.table.value)) for active in self._view.core.plane(Tables) if active.table is not None
-        ]
-        return _Rows(tables, self._entry)
+        tables = ((active, active.table) for active in self._view.core.plane(Tables))
+        return _Rows([(active, table) for active, table in tables if table is not None], self._entry)
 
     def among(self, name: str | None, identity: str | None) -> list[EntryRow]:
         """Return the entry with this number of its table."""
         return [
-            self._entry(active, at)
+            self._entry(active, table, at)
             for active, number in _parts(self._view.core.plane(Tables), name, identity)
-            if active.table is not None and (at := whole(number)) is not None and at < len(active.table.value)
+            if (table := active.table) is not None and (at := whole(number)) is not None and at < len(table.value)
         ]
 
-    def _entry(self, active: ActiveTable, number: int) -> EntryRow:
-        assert active.table is not None
-        entry = active.table.value.row(number)
+    def _entry(self, active: ActiveTable, table: CompiledTable, number: int) -> EntryRow:
+        entry = table.value.row(number)
         senders = encoded(sorted(set(entry.senders)))
-        taken = active.table.native.turns(entry.message_type, entry.subscription, senders, active.native.seed)
+        taken = table.native.turns(entry.message_type, entry.subscription, senders, active.native.seed)
         return EntryRow(active.setup.name, number, entry, taken)
 
 

@@ -161,7 +161,7 @@ class RouteTables(Plane):
         addresses.watchers.append(self._watch)
 
     def __iter__(self) -> Iterator[ActiveTable]:
-        return iter(self._tables.values())
+        return iter(list(self._tables.values()))  # the agent lists them while a reload changes them
 
     def find(self, name: str) -> ActiveTable | None:
         """Return the table of this name, or None."""

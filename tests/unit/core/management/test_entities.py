@@ -1,10 +1,12 @@
 """The configured entities of a type, which one thread changes while another one reads them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from core.management.entities import Entities
 from core.rmr.active.route_tables import RouteTables
+from shm.contract.control import SetTables
 from shm.contract.management import Delta
 from shm.memory import segment
 from tests.support.beds.agent import Bed
@@ -55,3 +57,23 @@ def test_what_has_a_slash_in_its_name_is_read(segments: segment.Segments, tmp_pa
             for by in ("identity", "name"):
                 status, body = bed.crud("READ", type=kind, **{by: row[by]})
                 assert (status, body.get("table")) == (200, row["table"]), row
+
+
+def test_route_tables_go_while_they_are_listed(segments: segment.Segments, tmp_path: Path) -> None:
+    """A listing has the entries of the tables that were in use when it began, and a reload ends no listing."""
+    seed = tmp_path / "table"
+    seed.write_text("newrt | start | T\nmse | 1 | -1 | host:4560\nnewrt | end | 1\n")
+    bed = Bed(segments, "".join(f"routeTable {{\n name: {name}\n seed: {seed}\n}}\n" for name in "tu"))
+    tables = bed.core.plane(RouteTables)
+    while not all(active.table for active in tables):
+        bed.core.step(1)
+    entries, endpoints = (bed.agent._entity_types[f"routeTable.{kind}"] for kind in ("entry", "endpoint"))
+    listed, each = entries.rows(), iter(endpoints.rows())
+    assert isinstance(listed, Sequence)
+    assert next(each).active.setup.name == "t"
+    for active in tables:
+        active.table = None
+    assert [row.table for row in listed[0:9]] == ["t", "u"]
+    bed.core.configure(SetTables([]))
+    assert list(each) == []
+    assert list(tables) == []
