@@ -103,6 +103,8 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
     plan.odd += [f"{shown(one)} is not host:port, so no table can name it" for one in wrong]
     gone = set(wishes.remove) | set(wrong)
     shared = _assign(plan, rows, routed, wishes.add, gone, wishes.slack)
+    strange = set(wishes.remove) - endpoints - plan.before.keys()
+    plan.odd += [f"--remove {shown(one)}: no endpoint is called so in these results" for one in sorted(strange)]
     for key, sets_ in sorted(seen.items()):
         if unknown := messages[key, False]:
             plan.odd.append(

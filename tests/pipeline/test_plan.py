@@ -157,6 +157,10 @@ def test_what_no_table_can_say_is_said() -> None:
     )
     assert [one.split(" ")[0] for one in made.odd] == ["managed", "laptop", "message"]
     assert made.entries == {(1, -1): "a:1"}
+    unknown = Wishes(remove=("b:1", "c:1", "typo:1"))  # one owns an entity, one is in a group
+    owned = [row(meid="x", endpoint="c:1"), row(meid="y", endpoint="a:1")]
+    made = planned(owned, [row(endpoints=["a:1", "b:1"])], unknown)
+    assert made.odd == ["--remove typo:1: no endpoint is called so in these results"]
     with pytest.raises(PipelineError, match="nothing to plan"):
         planned([], [], Wishes())
     with pytest.raises(PipelineError, match="no endpoint is left"):
