@@ -37,7 +37,8 @@ def take_over(directory: Path, router: str) -> int:
 def _owner(path: Path) -> str | None:
     """Return the router of a file; None if it does not say."""
     try:
-        return (pq.read_metadata(path).metadata or {})[b"routerd.flow.router"].decode()
+        name: bytes = (pq.read_metadata(path).metadata or {})[b"routerd.flow.router"]
+        return name.decode()
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return None
 
