@@ -141,7 +141,7 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
     from pipeline.flow_log.records import read_log  # noqa: PLC0415  the same
     from pipeline.flow_log.survey import survey  # noqa: PLC0415  the same
     from pipeline.output.directory import RESULTS, claimed  # noqa: PLC0415  the same
-    from pipeline.output.generations import begin, records_known  # noqa: PLC0415  the same
+    from pipeline.output.generations import begin, last_said  # noqa: PLC0415  the same
     from pipeline.output.results import Results  # noqa: PLC0415  the same
     from pipeline.tables.capacity import Costs  # noqa: PLC0415  the same
     from pipeline.tables.traffic import traffic  # noqa: PLC0415  the same
@@ -149,7 +149,7 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
     found, options = survey(log), {"spark.driver.memory": memory}
     with (
         claimed(output, RESULTS, log) as place,
-        session.session(None, options, found.rows - records_known(place)) as spark,
+        session.session(None, options, found.rows - last_said(place, "records")) as spark,
     ):
         spark.range(1).count()
         ready = time.perf_counter()
