@@ -119,7 +119,8 @@ cdef refusal(Pump pump, opening):
     cdef char[REFUSAL_ROOM] why
     if c == NULL or opening.request == 0:
         return link_requests.GONE
-    if (share_refused(c, opening.client, opening.neighbour, link_requests.attach_size(opening), why)
+    if ((not opening.outgoing and slow_refused(c, opening.client, why))
+            or share_refused(c, opening.client, opening.neighbour, link_requests.attach_size(opening), why)
             or dial_refused(c, opening.session, opening.client, why)):
         return link_requests.LIMIT, text(why)
     return None

@@ -219,6 +219,7 @@ cdef extern from "workers/loop/api.h" nogil:
     int dial_taken(worker_connection *, const char *, bint)
     enum: REFUSAL_ROOM
     bint dial_refused(const worker_connection *, uint32_t, uint32_t, char *)
+    bint slow_refused(const worker_connection *, uint32_t, char *)
     bint share_refused(const worker_connection *, uint32_t, bint, size_t, char *)
     void share_take(worker_link *, uint32_t, bint, size_t)
     void link_give_up(native_pump *, worker_link *)

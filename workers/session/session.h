@@ -109,7 +109,7 @@ PRIVATE void slow_waits(worker_link *k);
 PRIVATE void slow_moves(worker_link *k);
 PRIVATE void slow_hindrance(pump *p);
 PRIVATE void slow_relieve(lane_connection *l);
-PRIVATE bool slow_pauses(const lane_connection *l, uint32_t client);
+GLUE bool slow_refused(const worker_connection *c, uint32_t client, char why[REFUSAL_ROOM]);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);

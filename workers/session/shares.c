@@ -28,11 +28,6 @@ GLUE bool share_refused(const worker_connection *c, uint32_t client, bool neighb
     lane_connection *l = c->lane;
     const size_t most = client ? OCTETS_CLIENTS : OCTETS_ROUTER, with = l->share_octets + share_counts(octets);
     const link_share *s = share_find(l, client);
-    if (client && !neighbour && slow_pauses(l, client)) {
-        snprintf(why, REFUSAL_ROOM, "this client has lost links to %s that held up others, because it gave credit and "
-                 "took nothing; it gets no other link there for a minute", peer_called(l));
-        return true;
-    }
     const size_t has = client ? (s ? s->octets : 0) + share_counts(octets) : 0;
     if (with <= most && has <= (neighbour ? TRUSTED_PART : 1) * (most - with)) return false;
     snprintf(why, REFUSAL_ROOM, "%s gets no more than %u MiB of links' names and addresses, 1 KiB at least of each; "

@@ -8,8 +8,8 @@
  * well, and so does every receiver while there is no core.  So a link is slow only when it alone has not moved, and the
  * router has let it.
  *
- * Its client gets no other link of that broker for a while: one that comes again at once would hold up others nearly
- * all the time.
+ * Its client gets no other receiver there for a while: one that comes again at once would hold up others nearly all the
+ * time.
  *
  *   octets of a link wait  --its receiver takes or settles something of it-->  it has moved
  *                          --SLOW_MS later, and others wait for it-->          it is slow, and ends
@@ -21,7 +21,7 @@
 
 enum { SLOW_MS = 10000 };              /* in which a link that holds up others moves, or ends */
 enum { SLOW_LOOK_MS = 1000 };          /* between two looks, while others wait */
-enum { PAUSE_MS = 60000 };             /* in which a client that has lost links gets no other one */
+enum { PAUSE_MS = 60000 };             /* in which a client that has lost links gets no other one from there */
 enum { LATE_MS = 1000 };               /* if a sweep is so late, the worker has not run, and links may have moved */
 
 static const char slow_why[] = "the receiver has given credit and takes nothing, and what waits for it holds up other "
@@ -151,11 +151,20 @@ static const link_share *slow_most(const lane_connection *l, const worker_link *
 }
 
 /* Whether a client has lost links, and gets no other one yet. */
-PRIVATE bool slow_pauses(const lane_connection *l, uint32_t client)
+static bool slow_pauses(const lane_connection *l, uint32_t client)
 {
     for (uint32_t i = 0; l->slow && i < SLOW_CLIENTS; i++)
         if (l->slow[i].client == client && l->slow[i].until > l->p->now_ms) return true;
     return false;
+}
+
+/* Whether a client gets no link over which it would be sent messages.  The text says why. */
+GLUE bool slow_refused(const worker_connection *c, uint32_t client, char why[REFUSAL_ROOM])
+{
+    if (!slow_pauses(c->lane, client)) return false;
+    snprintf(why, REFUSAL_ROOM, "this client has lost links from %s that held up others, because it gave credit and took "
+             "nothing; it gets no other link from there for a minute", peer_called(c->lane));
+    return true;
 }
 
 static void slow_pause(lane_connection *l, uint32_t client)

@@ -39,13 +39,12 @@ static void comes_again(void)
     broker_comes();
     const name hog = link_of(HOG, false, 1), other = link_of(OTHER, false, 1);
     fills(hog);
-    CHECK(!share_refused(broker.c, HOG, false, 100, why), "%s", why);
+    CHECK(!slow_refused(broker.c, HOG, why), "%s", why);
     slow_ends(hog, "comes again");
-    CHECK(share_refused(broker.c, HOG, false, 100, why), "who has held up others gets another link");
-    CHECK(!share_refused(broker.c, OTHER, false, 100, why), "%s", why);
-    CHECK(!share_refused(broker.c, HOG, true, 100, why), "%s", why);
+    CHECK(slow_refused(broker.c, HOG, why), "who has held up others gets another link");
+    CHECK(!slow_refused(broker.c, OTHER, why), "%s", why);
     pass(MINUTE);
-    CHECK(!share_refused(broker.c, HOG, false, 100, why), "%s", why);
+    CHECK(!slow_refused(broker.c, HOG, why), "%s", why);
     goes_on(other, "beside one that comes again");
     broker_goes();
 }
