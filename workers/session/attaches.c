@@ -43,10 +43,18 @@ static attach_due *attach_note(worker_link *k)
     attach_due *a = (attach_due *) memory_for(NULL, sizeof *a + size);
     *a = (attach_due) { .link = k, .outgoing = k->outgoing, .size = (uint32_t) size };
     memcpy(a->name, name, size);
-    if (s->attach_last) s->attach_last->next = a;
-    else s->attach_first = a;
+    a->previous = s->attach_last;
+    *(a->previous ? &a->previous->next : &s->attach_first) = a;
     s->attach_last = a;
     return k->attach_due = a;
+}
+
+static void attach_remove(worker_session *s, attach_due *a)
+{
+    *(a->previous ? &a->previous->next : &s->attach_first) = a->next;
+    *(a->next ? &a->next->previous : &s->attach_last) = a->previous;
+    if (a->link) a->link->attach_due = NULL;
+    free(a);
 }
 
 /* A peer's link takes a handle, for the answer. */
@@ -74,6 +82,15 @@ PRIVATE void attach_ask(worker_link *k)
 /* Whether a link's ATTACH still waits for its session's BEGIN, so that the engine must not hear of its end either. */
 PRIVATE bool attach_unbegun(const worker_link *k) { return k->attach_due && k->attach_due->unbegun; }
 
+/* A link goes.  Its ATTACH goes with it, unless the engine has heard of that: then it writes it in any case. */
+PRIVATE void attach_gone(worker_link *k)
+{
+    attach_due *a = k->attach_due;
+    if (!a) return;
+    if (a->unbegun) attach_remove(k->session, a);
+    else a->link = NULL;
+}
+
 static void attach_refuse(worker_link *k)
 {
     char why[REFUSAL_ROOM];
@@ -87,18 +104,15 @@ static void attach_refuse(worker_link *k)
 /* The peer has answered a session's BEGIN: links that waited for that are attached, or refused without a handle. */
 PRIVATE void attach_answered(worker_session *s)
 {
-    attach_due *last = NULL;
-    for (attach_due **at = &s->attach_first, *a; (a = *at);) {
+    for (attach_due *a = s->attach_first, *next; a; a = next) {
         worker_link *k = a->link;
-        const bool was = a->unbegun, goes = was && k && attach_room(s);
+        next = a->next;
+        if (!a->unbegun) continue;
         a->unbegun = false;
-        if (goes) attach_begin(k);
-        if (goes || !was) { last = a; at = &a->next; continue; }
-        *at = a->next;
-        free(a);
-        if (k) { k->attach_due = NULL; attach_refuse(k); }
+        if (attach_room(s)) { attach_begin(k); continue; }
+        attach_remove(s, a);
+        attach_refuse(k);
     }
-    s->attach_last = last;
     mark_dirty(s->connection->p, s->connection->c);
 }
 
@@ -107,16 +121,12 @@ PRIVATE void attach_answered(worker_session *s)
 PRIVATE worker_link *attach_served(worker_session *s, const lane_attach *said)
 {
     size_t size = said->name.size;
-    attach_due *before = NULL, *a = s->attach_first;
-    while (a && (a->outgoing == said->receiver || a->size != size || memcmp(a->name, said->name.at, size))) {
-        before = a;
+    attach_due *a = s->attach_first;
+    while (a && (a->unbegun || a->outgoing == said->receiver || a->size != size
+                 || memcmp(a->name, said->name.at, size)))
         a = a->next;
-    }
     if (!a) { s->handles_taken++; return NULL; }
     worker_link *k = a->link;
-    *(before ? &before->next : &s->attach_first) = a->next;
-    if (s->attach_last == a) s->attach_last = before;
-    if (k) k->attach_due = NULL;
-    free(a);
+    attach_remove(s, a);
     return k;
 }

@@ -253,7 +253,7 @@ PRIVATE void lane_link_free(worker_link *k)
     if (s) {
         frame_end(k);
         if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
-        if (k->attach_due) k->attach_due->link = NULL;
+        attach_gone(k);
         tell_remove(k);
         session_removes(s, k);
         while (k->deliveries) delivery_drop(k->deliveries);

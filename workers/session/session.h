@@ -87,6 +87,7 @@ PRIVATE void attach_refusal(const lane_connection *l, const worker_session *s, c
 PRIVATE void attach_wait(worker_link *k);
 PRIVATE void attach_ask(worker_link *k);
 PRIVATE bool attach_unbegun(const worker_link *k);
+PRIVATE void attach_gone(worker_link *k);
 PRIVATE void attach_answered(worker_session *s);
 PRIVATE worker_link *attach_served(worker_session *s, const lane_attach *said);
 

@@ -25,7 +25,7 @@ enum name_state { NAME_FREE, NAME_ENDS, NAME_LIVE };
 
 /* An ATTACH that the engine has not written yet. */
 typedef struct attach_due {
-    struct attach_due *next;
+    struct attach_due *next, *previous;
     struct worker_link *link;      /* NULL: the link has gone; the engine writes its ATTACH in any case */
     bool outgoing;
     bool unbegun;                  /* it waits for the peer's BEGIN, and goes if the link goes before */

@@ -20,6 +20,7 @@ from tests.support.clients.wire import (
     CLOSE,
     DETACH,
     END,
+    FLOW,
     OPEN,
     SOURCE,
     TARGET,
@@ -124,6 +125,26 @@ def test_a_link_that_waits_for_the_peers_begin_goes_with_its_core() -> None:
         broker.frames(END)
         broker.write(begun(1, 1, handle_most=0) + attached("l3", 0, channel=1))
         broker.stand.hear(Attach)
+
+
+def test_a_link_is_not_taken_for_one_of_its_name_that_has_waited_for_the_peers_begin() -> None:
+    """Their core has died; the session has no link meanwhile, and so the next one's ATTACH goes ahead."""
+    with dialled("unbegun-name") as broker:
+        ask = asker(broker)
+        ask(1, ROUTED)
+        ask(2, ROUTED)
+        broker.frames(BEGIN, ATTACH)
+        broker.rest(0.02)
+        broker.stand.core_dies()
+        broker.frames(DETACH)
+        ask = asker(broker)
+        ask(2, ROUTED)
+        (again,) = broker.frames(ATTACH)
+        assert again[:2] == ["l2", 0]
+        broker.write(begun(0, 0) + attached("l1", 0) + frame(0, described(DETACH, uint(0), True)) + attached("l2", 0))
+        (there,) = broker.stand.hear(Attach)
+        broker.stand.work.push(n.pack(type=n.W_FLOW, link=there.link, link_gen=there.generation, credit=5))
+        broker.frames(FLOW)
 
 
 @pytest.mark.parametrize("order", [(5, ROUTED, STREAM), (ROUTED, 5, ROUTED + 1), (STREAM, STREAM + 1, 5)])
