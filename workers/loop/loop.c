@@ -178,9 +178,9 @@ static void event_attach(pump *p, pn_link_t *engine)
         conn_refuse(p, c, "amqp:decode-error", "an array in an attach is not what it claims to be");
         return;
     }
-    if (fault_attach(c->lane, k, engine)) return;
     worker_session *s = session_here(pn_link_session(engine));
     if (!k && s && !attach_room(s)) { fault_raise(c->lane, s, NULL, LANE_HANDLES); return; }
+    if (fault_attach(c->lane, k, engine)) return;
     if (!k) {
         if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
     } else if (k->asked && !attach_refused(k)) {

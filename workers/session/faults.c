@@ -62,7 +62,9 @@ PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, co
         condition_say(pn_session_condition(s->engine), f);
         s->closed_here = true;
         l->failing = s;
-        if (!fault_go_on(l)) turn_await(l);
+        if (session_crowded(s)) l->behind = true;              /* the engine's events make them go: this may be one */
+        else (void) fault_go_on(l);
+        if (l->behind) turn_await(l);
     } else {
         l->closed_in = true;
         layers_fail(l, f->condition, f->description);

@@ -261,6 +261,31 @@ def test_a_peer_without_a_handle_for_our_answer_loses_its_session() -> None:
         client.stand.hear(Attach)
 
 
+def test_a_peer_without_a_handle_for_our_refusal_loses_its_session() -> None:
+    """A link that is refused for what is no text is answered like others (AMQP 1.0 part 2.6.3)."""
+    with door("refusal-handle") as client:
+        client.write(frame(0, described(BEGIN, None, uint(0), uint(9), uint(9), uint(0))) + begin(1))
+        client.frames(BEGIN, BEGIN)
+        client.write(attached("x", 0) + attached("y", 1).replace(b"q", b"\xff"))
+        (ended,) = [fields for code, fields in client.all_until(END) if code == END]
+        assert condition(ended) == LIMIT
+        client.write(attached("z", 0, channel=1))
+        client.stand.hear(Attach)
+
+
+def test_a_peer_with_many_links_and_no_handle_for_one_more_loses_that_session_alone() -> None:
+    """They go one by one before the session does, the one without an answer first."""
+    with door("many-handles") as client:
+        client.write(frame(0, described(BEGIN, None, uint(0), uint(9), uint(9), uint(599))) + begin(1))
+        client.frames(BEGIN, BEGIN)
+        for handle in [*range(1, 601), 0]:
+            client.write(attached(f"x{handle}", handle))
+        (ended,) = [fields for code, fields in client.all_until(END) if code == END]
+        assert condition(ended) == LIMIT
+        client.write(attached("z", 0, channel=1))
+        assert client.stand.hear(Attach, 601)[-1].name == "z"
+
+
 def test_a_peer_without_a_channel_for_our_answer_loses_its_connection() -> None:
     """The router and the broker begin a session at once, and the broker takes one."""
     with dialled("answer-channel", None, None, ushort(0)) as broker:
