@@ -78,7 +78,7 @@ PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s,
     if (!gathered) return scan_bad(found, "the router is out of memory");
     result = routed_scan_part(c, gathered + front, size - front, complete && size == s->writer.written, found);
     free(gathered);
-    found->need += (uint32_t) front;
+    if (found->need < SCAN_LIMIT) found->need += (uint32_t) front;     /* a section may claim as many as it likes */
     return result == SCAN_MORE && size == SCAN_LIMIT
            ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }
@@ -96,7 +96,6 @@ PRIVATE inline bool routed_begin(pump *p, in_delivery *s)
     w->head = ROUTERD_NIL;
     return false;
 }
-
 
 /* As intake_whole(). */
 PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t size)
