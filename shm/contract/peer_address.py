@@ -44,7 +44,6 @@ def out_of_time(host: str) -> str:
 def _refused(host: str, error: int, depth: int, date: str) -> None:
     whose = "the peer's certificate" if depth == 0 else "a certificate above the peer's"
     how = "expired on" if error == _EXPIRED else "is not valid before"
-    _refusals.pop(host, None)
     while len(_refusals) >= _MOST_REFUSALS:
         del _refusals[next(iter(_refusals))]
     _refusals[host] = f"{whose} {how} {date}"
@@ -81,10 +80,12 @@ def _openssl() -> tuple[Callable[[ctypes.c_void_p, Any], None], Any] | None:
     def verify(fine: int, store: int) -> int:
         host = dialled(owner(store, place()), _HOST)
         error = 0 if fine else error_of(store)
-        if host and error in ends:
+        if host:
+            name = host.decode("ascii", "replace")
+            _refusals.pop(name, None)  # that of its connection before
             date = (ctypes.c_int * _TM_INTS)()
-            if to_tm(ends[error](shown(store)), date):
-                _refused(host.decode("ascii", "replace"), error, depth(store), _date(list(date)))
+            if error in ends and to_tm(ends[error](shown(store)), date):
+                _refused(name, error, depth(store), _date(list(date)))
         if fine and host and depth(store) == 0 and has_address(shown(store), host, 0) == 1:  # a name is no address: -2
             return 1
         named: int = by_name[0](fine, store)

@@ -18,6 +18,7 @@ import pytest
 
 from routerd.cli.client import Client, Place
 from routerd.cli.connection_options import ClientError, connect
+from shm.contract.peer_address import out_of_time
 from tests.support.certificates import Authority, Certificate
 from tests.support.clients.secured import Credentials, attempt, urls_of
 from tests.support.running import LONG, Configuration, RunningRouter, Since, address_of, until
@@ -263,6 +264,13 @@ def test_the_tools_say_that_a_certificate_has_expired(files: Files) -> None:
     assert "renew it there" in said
     assert "--ssl-trustfile" not in said
     assert not talked
+
+
+def test_what_was_wrong_with_a_host_before_is_not_told_of_it_now(files: Files) -> None:
+    """Its certificate had expired; that of today is a stranger's."""
+    refusal_of("127.0.0.1", files.expired, files.authority)
+    refusal_of("127.0.0.1", files.stranger.issue("now", "/CN=127.0.0.1"), files.authority)
+    assert out_of_time("127.0.0.1") == ""
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])

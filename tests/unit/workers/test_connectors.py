@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shm.contract import peer_address
 from shm.contract.control import ConnectorSetup
 from shm.contract.payloads import ConnectorState
 from shm.contract.security import TlsSetup
@@ -99,7 +100,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(peer_address, "_refusals", {})  # clients of tests in this process have dialled here
     world = World()
     yield world
     world.listening.close()

@@ -7,8 +7,7 @@ DATE = "2026-11-20 10:00:00 UTC"
 
 
 def test_each_refusal_is_told_once() -> None:
-    """It is that of the host's last connection, and of no other host."""
-    peer_address._refused("one.example", 10, 0, "2025-11-20 10:00:00 UTC")
+    """It is told of no other host."""
     peer_address._refused("one.example", 10, 0, DATE)
     peer_address._refused("two.example", 9, 1, DATE)
     assert out_of_time("one.example") == f"the peer's certificate expired on {DATE}"
