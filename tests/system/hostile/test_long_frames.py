@@ -21,7 +21,7 @@ NODES = 36
 LONG = 14 * MIB  # octets of a frame: those of all nodes are several times what is held
 HELD = 128 * MIB  # by each worker, for long frames
 MORE = 80 * MIB  # that a worker needs besides: the window of the session that sends, and a frame that is copied
-ENDLESS = 20  # messages that never end: those for each worker are more than may be gathered there at once
+ENDLESS = 28  # messages that never end: a worker with a third of them has more than may be gathered there at once
 QUIET = 1.0  # seconds in which the router reads nothing more of these nodes
 PIECE = 16_000
 
