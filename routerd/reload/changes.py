@@ -123,7 +123,7 @@ def _within_reach(config: Config, kind: EntityType, request: ChangeRequest, iden
     at = None if request.operation == "CREATE" else _find(config, kind, request, identities)
     old = None if at is None else config.checked[at].entity
     for name, value in request.attributes.items():
-        attribute = kind.attribute(name)
+        attribute = kind.attribute(camel_case(name))
         if attribute is None or (old is not None and getattr(old, attribute.field) == value):
             continue
         if why := out_of_reach(config, attribute, value):
@@ -132,8 +132,9 @@ def _within_reach(config: Config, kind: EntityType, request: ChangeRequest, iden
 
 def _log_opens(request: ChangeRequest) -> None:
     """Check that a log file can be opened; otherwise answer in qdrouterd's words. Raises ChangeError."""
-    for name in ("outputFile", "output"):
-        file = request.attributes.get(name)
+    for name, file in request.attributes.items():
+        if camel_case(name) not in ("outputFile", "output"):
+            continue
         if isinstance(file, str) and (why := unusable_log(file)):
             text = f"CError: Configuration: Failed to open log file '{file}': {why}"
             raise ChangeError(INTERNAL, text)
@@ -246,7 +247,7 @@ def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | 
         _, _, key = request.identity.partition("/")
         given["module"] = Setting("module", key, 0)  # the entity of a module that nothing configures
     for name, value in request.attributes.items():
-        attribute = kind.attribute(name)
+        attribute = kind.attribute(camel_case(name))
         if attribute is not None and not getattr(attribute, right):
             verb = "given by" if right == "create" else "changed by"
             raise ChangeError(BAD_REQUEST, f"{kind.short_name} {name}: cannot be {verb} {request.operation}")

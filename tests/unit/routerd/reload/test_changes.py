@@ -113,6 +113,8 @@ def test_a_log_that_is_nowhere_configured_is_updated(running: Running) -> None:
         (400, ("CREATE", "vhost", {"hostname": "x", "groups": {"g": {"usrs": "*"}}}), "did you mean users?"),
         (400, ("CREATE", "connector", {"saslPassword": "secret\n"}), "saslPassword: its value does not fit"),
         (400, ("UPDATE", "vhost", {"hostname": "other"}), "hostname: cannot be changed by UPDATE"),
+        (400, ("UPDATE", "vhost", {"max-message-size": 1}), "max-message-size: cannot be changed by UPDATE"),
+        (400, ("CREATE", "listener", {"port": 1, "http--root-dir": "/etc"}), "there is no such attribute"),
         (404, ("UPDATE", "sslProfile", {"ciphers": "ALL"}), "there is no sslProfile"),
         (404, ("DELETE", "connector", {}), "there is no connector"),
         (501, ("UPDATE", "listener", {"port": 1}), "not implemented"),

@@ -30,6 +30,8 @@ def refused(folder: Path, kind: str, attributes: dict[str, object], more: str = 
 CASES = [
     ("listener", {"port": "0", "httpRootDir": "/etc"}, "listener httpRootDir: /etc is in none"),
     ("listener", {"port": "0", "httpRoot": "HERE"}, "listener httpRootDir: "),
+    ("listener", {"port": "0", "http-root-dir": "/etc"}, "listener httpRootDir: /etc is in none"),
+    ("listener", {"port": "0", "http-root": "/etc"}, "listener httpRootDir: /etc is in none"),
     ("listener", {"port": "0", "httpRootDir": "/var/lib/routerd/www/x"}, ""),
     ("listener", {"port": "0", "httpRootDir": "/var/lib/routerd/www/../"}, "listener httpRootDir: "),
     ("listener", {"port": "0", "trustedCertsFile": "/etc/shadow"}, "listener trustedCertsFile: "),
@@ -39,6 +41,7 @@ CASES = [
     ("sslProfile", {"name": "p", "certFile": "HERE/out/c.pem"}, "sslProfile certFile: "),
     ("sslProfile", {"name": "p", "password": "file:/etc/shadow"}, "sslProfile password: /etc/shadow"),
     ("connector", {"host": "h", "saslPassword": "file:/etc/shadow"}, "connector saslPassword: /etc/shadow"),
+    ("connector", {"host": "h", "sasl-password": "file:/etc/shadow"}, "connector saslPassword: /etc/shadow"),
     ("routeTable", {"name": "t", "stash": "/etc/cron.d/x"}, "routeTable stash: "),
     ("routeTable", {"name": "t", "seed": "/etc/shadow"}, "routeTable seed: "),
     ("flowLog", {"directory": "/root"}, "flowLog directory: "),
