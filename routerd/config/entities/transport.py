@@ -273,9 +273,19 @@ def failover_places(text: str) -> list[dict[str, str]]:
         match = _PLACE.fullmatch(word)
         if match is None:
             raise ValueError(f"{shown(word)} is not an address of a router; give host:port or amqps://host:port")
+        port = match["port"] or _DEFAULT_PORT
+        if not _is_port(port):
+            raise ValueError(f"{shown(word)} names no port; give one from 1 to 65535, or a service name such as amqp")
         place = {"scheme": match["scheme"]} if match["scheme"] else {}
-        places.append({**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT})
+        places.append({**place, "network-host": match["host"].strip("[]"), "port": port})
     return places
+
+
+def _is_port(text: str) -> bool:
+    try:
+        return 0 < port_number(text) < 65536
+    except ValueError:
+        return False
 
 
 def port_number(port: str) -> int:

@@ -106,6 +106,14 @@ def test_what_is_no_place_is_told(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize("port", ["nosuchservice", "0", "65536", "99999999999999999999"])
+@pytest.mark.parametrize("entity", ["listener", "connector"])
+def test_a_port_that_no_router_has_is_told(entity: str, port: str) -> None:
+    """A connector's was looked up only for its worker's set-up, and ended the router."""
+    found = told(f"{entity} {{\n port: 1\n failoverUrls: a, b:{port}\n}}\n")
+    assert f"failoverUrls: 'b:{port}' names no port; give one from 1 to 65535, or a service name such as amqp" in found
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
