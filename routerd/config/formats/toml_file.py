@@ -26,6 +26,7 @@ _Path: TypeAlias = tuple[str | int, ...]
 _KEY = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _HEADER = re.compile(rf"\s*(\[\[?)\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?")
 _ASSIGNMENT = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+_MOST_BITS = 512  # of a number: hexadecimal ones may have more digits than Python shows
 _TOO_DEEP = f"arrays or tables are nested more than {MAX_DEPTH} deep; put fewer into each other"
 _WHERE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -55,7 +56,7 @@ def _sections(document: dict[str, Any], lines: "_Lines", file: str, mistakes: li
             if isinstance(table, dict):
                 sections.append(Section(name, _block(table, path, line, lines), line, file))
             else:
-                mistakes.append(Mistake(file, line, _stray(name, table)))
+                mistakes.append(Mistake(file, line, _stray(name, _value(table, path, line, lines))))
     return sorted(sections, key=lambda section: section.line)
 
 
@@ -86,6 +87,8 @@ def _value(value: Any, path: _Path, line: int, lines: "_Lines") -> Value:
     if isinstance(value, list):
         values = tuple(_value(element, (*path, i), line, lines) for i, element in enumerate(value))
         return Array(values, tuple(line for _ in values))
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ConfigSyntaxError(line, "the number is too long; give one that fits 64 bits")
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 

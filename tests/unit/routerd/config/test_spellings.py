@@ -281,6 +281,9 @@ def test_malformed_json(text: str, start: str) -> None:
         ("[listener]\n" + "a." * 5000 + "b = 1", "f.toml:2: arrays or tables are nested"),
         ("[[listener]]\nport = 1\nopenProperties = " + "[" * 99 + "]" * 99, "f.toml:3: arrays or tables are"),
         ("[router]\nworkers = " + "9" * 5000, "f.toml:1: this is not TOML"),
+        ("[router]\nworkers = 0x" + "f" * 5000, "f.toml:2: the number is too long; give one that fits 64 bits"),
+        ("[[listener]]\nopenProperties = {a = [0x" + "f" * 5000 + "]}", "f.toml:2: the number is too long"),
+        ("a = 0o" + "7" * 9000, "f.toml:1: the number is too long"),
     ],
 )
 def test_malformed_toml(text: str, start: str) -> None:
