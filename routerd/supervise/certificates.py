@@ -46,7 +46,7 @@ class Certificates:
                 continue
             found.append(ends)
             self._tell(profile, file, ends, now)
-        self._report(int(min(found, default=0)))
+        self._report(max(1, int(min(found))) if found else 0)  # one may have expired before 1970
 
     def _tell(self, profile: str, file: str, ends: float, now: float) -> None:
         said, expired = outlook(ends, self._wall())

@@ -6,6 +6,7 @@ import shutil
 import ssl
 import subprocess
 import time
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,22 @@ def test_a_certificate_is_told_of_once_a_day_from_thirty_days_before_its_end(
     watched.set([])
     watched.poll(POLL_SECONDS + 2 * REPEAT_SECONDS + 1)
     assert told[-1] == 0
+
+
+def test_a_certificate_of_the_time_before_1970_has_expired(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It ended the supervisor: statistics have no negative numbers."""
+    file = tmp_path / "old.pem"
+    name, validity = b"\x30\x00", b"\x30\x1e\x17\x0d690101000000Z\x17\x0d691231235959Z"
+    fields = b"\x02\x01\x01" + name + name + validity
+    der = bytes((0x30, 2 + len(fields), 0x30, len(fields))) + fields
+    file.write_text(f"-----BEGIN CERTIFICATE-----\n{b64encode(der).decode()}\n-----END CERTIFICATE-----\n")
+    assert expiry(file.read_text()) == -1
+    told: list[int] = []
+    watched = Certificates(told.append)
+    watched.set([SslProfile(name="p", cert_file=str(file))])
+    watched.poll(0.0)
+    assert told == [1]  # 0 would mean that there is none
+    assert "has expired" in caplog.text
 
 
 @needs_openssl
