@@ -72,8 +72,8 @@ def huge_pages_refused(directory: Path, shmem: Path = SHMEM_ENABLED, mounts: Pat
         return ""
     if chosen == "deny":
         return f"{shmem} says deny; write never, or advise, there"
-    for line in reversed(mounts.read_text().splitlines()):
-        _, where, kind, options, *_ = line.split(" ")
+    for line in reversed(os.fsdecode(mounts.read_bytes()).split("\n")):
+        _, where, kind, options, *_ = [*line.split(" "), "", "", ""]
         if where == str(directory):
             if {"huge=always", "huge=within_size", "huge=advise"} & set(options.split(",")):
                 return ""

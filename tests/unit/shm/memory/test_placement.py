@@ -70,6 +70,14 @@ def test_what_the_system_must_grant(tmp_path: Path, shmem: str, options: str, wh
     assert (why in found) if why else not found
 
 
+def test_a_mount_whose_name_is_no_text_is_passed_over(tmp_path: Path) -> None:
+    """Anybody's: with hugePages the router did not start."""
+    setting, mounts = tmp_path / "shmem_enabled", tmp_path / "mounts"
+    setting.write_text("always within_size [advise] never deny force\n")
+    mounts.write_bytes(b"tmpfs /dev/shm tmpfs rw,huge=advise 0 0\n/dev/sdb1 /a\xe9/b\xc2\x85c vfat rw 0 0\n")
+    assert placement.huge_pages_refused(Path("/dev/shm"), setting, mounts) == ""
+
+
 def test_a_kernel_without_huge_pages_and_a_directory_without_a_mount(tmp_path: Path) -> None:
     none, mounts = tmp_path / "none", tmp_path / "mounts"
     assert "built without" in placement.huge_pages_refused(Path("/dev/shm"), none, mounts)
