@@ -47,6 +47,11 @@ class Listening(msgspec.Struct, frozen=True):
     handover: tuple[socket.socket, socket.socket] | None = None  # the exporter's end, and the workers'
 
     @property
+    def all_sockets(self) -> list[socket.socket]:
+        """Its sockets, and the ends of the socket pair."""
+        return [*self.sockets, *(self.handover or ())]
+
+    @property
     def urls(self) -> list[str]:
         """The URLs at which clients reach the listener, one for each socket."""
         spoken = "http" if self.listener.http else self.listener.protocol
@@ -86,7 +91,8 @@ def listen_all(
     try:
         for listener, lookup in zip(listeners, lookups, strict=True):
             sockets, held = _listen(listener, passed, lookup)
-            listening.append(Listening(listener, sockets, next(numbers), held, _handover(listener)))
+            listening.append(Listening(listener, sockets, next(numbers), held))
+            listening[-1] = msgspec.structs.replace(listening[-1], handover=_handover(listener))
     except ListenError:
         close_all(listening)
         raise
@@ -95,25 +101,35 @@ def listen_all(
 
 def close_all(listening: Sequence[Listening]) -> None:
     for one in listening:
-        for sock in (*one.sockets, *(one.handover or ())):
-            sock.close()
+        _close(one.all_sockets)
+
+
+def undo(made: Sequence[Listening], before: Sequence[Listening]) -> None:
+    """Close what was made beside the listeners of before, and have all of those listen that made way."""
+    there = {sock for one in before for sock in one.all_sockets}
+    _close([sock for one in made for sock in one.all_sockets if sock not in there])
+    for one in before:
+        one.resume()
 
 
 def kept_by(have: Listening, listener: Listener) -> Listening:
-    """Return the same sockets for a listener that has changed."""
+    """Return the same sockets for a listener that has changed. Raises `ListenError`."""
     wanted = listener.http and listener.websockets
     handover = have.handover or _handover(listener) if wanted else None
-    if have.handover is not None and not wanted:
-        for end in have.handover:
-            end.close()
     return msgspec.structs.replace(have, listener=listener, handover=handover)
 
 
 def _handover(listener: Listener) -> tuple[socket.socket, socket.socket] | None:
-    """Return the socket pair that passes connections for AMQP over WebSockets from the exporter to the workers."""
+    """Return the socket pair that passes connections for AMQP over WebSockets from the exporter to the workers.
+
+    Raises `ListenError`.
+    """
     if not (listener.http and listener.websockets):
         return None
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise ListenError(listener, _explain(listener, _where(listener), error)) from error
     for end in ends:
         end.setblocking(False)
     return ends
@@ -128,17 +144,21 @@ def _lookup(listener: Listener) -> Lookup | None:
 
 def _listen(listener: Listener, passed: Passed, lookup: Lookup | None) -> tuple[list[socket.socket], int]:
     """Return a socket for each address of the host, and how many of them the service manager passed."""
-    where = f"{_bracketed(listener.host) or '*'}:{listener.port}"
+    where = _where(listener)
     port = listener.port_number
     wanted = _addresses(listener, where, lookup)
     sockets: list[socket.socket] = []
-    for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4, too
-        place = entry[0], (str(entry[1][0]), port)
-        if any(covers(sock, *place) for sock in sockets):
-            wanted.remove(entry)
-        elif taken := passed.take(listener.name, *place):
-            sockets.append(taken)
-            wanted.remove(entry)
+    try:
+        for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4, too
+            place = entry[0], (str(entry[1][0]), port)
+            if any(covers(sock, *place) for sock in sockets):
+                wanted.remove(entry)
+            elif taken := passed.take(listener.name, *place):
+                sockets.append(taken)
+                wanted.remove(entry)
+    except OSError as error:
+        _close(sockets)
+        raise ListenError(listener, _explain(listener, where, error, passed)) from error
     held = len(sockets)
     unusable: OSError | None = None
     for family, address in wanted:
@@ -209,9 +229,15 @@ def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
     return sock
 
 
-def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> str:
+def _where(listener: Listener) -> str:
+    return f"{_bracketed(listener.host) or '*'}:{listener.port}"
+
+
+def _explain(listener: Listener, where: str, error: OSError, passed: Passed | None = None) -> str:
     cause, advice = os.strerror(error.errno or 0), "see the cause"
-    if error.errno == errno.EADDRINUSE and (held := passed.on_port(listener.port_number)):
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        advice = "raise the limit (LimitNOFILE=, ulimit -n)"
+    elif error.errno == errno.EADDRINUSE and passed is not None and (held := passed.on_port(listener.port_number)):
         cause = f"systemd holds the port for this service, on {' and '.join(held)}, and no other socket fits beside it"
         advice = (
             "give the listener that host (none, for [::]), or change ListenStream= of the socket unit; then "
@@ -233,7 +259,7 @@ def _title(listener: Listener) -> str:
     return f"listener {listener.name}" if listener.name else "listener"
 
 
-def _close(sockets: list[socket.socket]) -> None:
+def _close(sockets: Sequence[socket.socket]) -> None:
     for sock in sockets:
         sock.close()
 

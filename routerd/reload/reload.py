@@ -15,7 +15,7 @@ from routerd.config import Config, ConfigError, Listener, Log, load
 from routerd.config.formats.source import Mistake
 from routerd.log.beginnings import RELOAD
 from routerd.log.log import NOTICE, LogError, configure, event
-from routerd.machine.listeners import ListenError, Listening, close_all, kept_by, listen_all, look_up
+from routerd.machine.listeners import ListenError, Listening, close_all, kept_by, listen_all, look_up, undo
 from routerd.machine.pinning import Pinning, UnknownCpuError, plan
 from routerd.machine.systemd import Passed
 from routerd.reload.changes import kept
@@ -105,16 +105,26 @@ def _loses_listeners(old: Config, read: Config) -> bool:
 def prepare(
     old: Config, new: Config, listening: Sequence[Listening], dropped: Sequence[str] = (), passed: Passed | None = None
 ) -> Reloaded:
-    """Prepare what a new configuration needs. Raises one of ``CANNOT``, and then nothing has changed."""
-    pinning = _room(old, new)
+    """Prepare what a new configuration needs. Raises one of ``CANNOT``; whatever it raises, nothing has changed."""
+    pinning, changes = _room(old, new), difference(old, new)
     try:
         configure(log_setups(new.logs), Role.SUPERVISOR)
         found, retired = exchange(listening, new.listeners, passed)
-    except (LogError, ListenError):
-        with suppress(LogError):
-            configure(log_setups(old.logs), Role.SUPERVISOR)
+    except Exception:
+        _restore_log(old)
         raise
-    return Reloaded(difference(old, new), found, retired, pinning, tuple(dropped))
+    return Reloaded(changes, found, retired, pinning, tuple(dropped))
+
+
+def withdraw(reloaded: Reloaded, old: Config, listening: Sequence[Listening]) -> None:
+    """Undo what was prepared, of which no child knows."""
+    undo(reloaded.listening, listening)
+    _restore_log(old)
+
+
+def _restore_log(old: Config) -> None:
+    with suppress(LogError):
+        configure(log_setups(old.logs), Role.SUPERVISOR)
 
 
 def _room(old: Config, new: Config) -> Pinning:
@@ -133,7 +143,8 @@ def exchange(
     """Open the wanted listeners, keeping sockets of those that stay; return them and the listeners to retire.
 
     New listeners may take sockets of the service manager that no other listener has (sd_listen_fds(3)).
-    Raises `ListenError`, and then everything listens as before.
+    A socket pair that a listener needs no more is to be retired, too. Raises `ListenError`, and then everything listens
+    as before.
     """
     have = dict(zip(places([one.listener for one in listening]), listening, strict=True))
     want = places(wanted)
@@ -145,18 +156,21 @@ def exchange(
     for one in in_the_way:
         one.pause()  # `*:5672` cannot be bound while `127.0.0.1:5672` listens
     staying = [sock for place, one in have.items() if place in want for sock in one.sockets]
+    opened: list[Listening] = []
+    kept: list[Listening] = []
     try:
         opened = listen_all(joining, (passed or Passed()).beside(staying), lookups)
         if sum(len(one.sockets) for one in (*listening, *opened)) > MOST_SOCKETS:
-            close_all(opened)
             raise ListenError(joining[-1], f"there are more than {MOST_SOCKETS} sockets; remove a listener")
-    except ListenError:
-        for one in in_the_way:
-            one.resume()
+        new = iter(opened)
+        for place, one in want.items():
+            kept.append(kept_by(have[place], one) if place in have else next(new))
+    except Exception:
+        undo([*opened, *kept], listening)
         raise
-    new = iter(opened)
-    kept = [kept_by(have[place], one) if place in have else next(new) for place, one in want.items()]
-    return kept, leaving
+    stays = dict(zip(want, kept, strict=True))
+    unpaired = [one for place, one in have.items() if one.handover and place in stays and not stays[place].handover]
+    return kept, [*leaving, *(msgspec.structs.replace(one, sockets=[]) for one in unpaired)]
 
 
 def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> None:

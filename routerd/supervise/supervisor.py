@@ -31,7 +31,7 @@ from routerd.machine.signals import ROLL, STOP, Signals
 from routerd.machine.systemd import Manager, Passed, passed_sockets
 from routerd.machine.version import version
 from routerd.reload.changes import BAD_REQUEST, INTERNAL, ChangeError, changed, named
-from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
+from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused, withdraw
 from routerd.supervise.banner import banner
 from routerd.supervise.certificates import Certificates
 from routerd.supervise.channel import ChannelClosedError
@@ -350,12 +350,16 @@ class Supervisor:
         return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity, awaited)
 
     def _apply(self, reloaded: Reloaded, begins: str, answer: int = 0) -> None:
-        warnings, self._config = self._config.warnings, reloaded.difference.effective
+        config, before = reloaded.difference.effective, self._blueprint
+        try:
+            new = blueprint(
+                config, before.version, reloaded.listening, before.doorbells, self._identities, before.connecting
+            )
+        except Exception:
+            withdraw(reloaded, self._config, self._listening)
+            raise
+        warnings, self._config, self._blueprint = self._config.warnings, config, new
         self._listening[:] = reloaded.listening
-        before = self._blueprint
-        self._blueprint = blueprint(
-            self._config, before.version, reloaded.listening, before.doorbells, self._identities, before.connecting
-        )
         self._certificates.set(self._blueprint.profiles)
         self._children.change(self._blueprint, reloaded.pinning, self._clock(), answer)
         retire(reloaded.retired, reloaded.listening)

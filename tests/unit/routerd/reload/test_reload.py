@@ -13,7 +13,7 @@ import pytest
 from routerd.config import Config, Listener, load
 from routerd.log.log import configure
 from routerd.machine import listeners
-from routerd.machine.listeners import Listening, close_all, listen_all
+from routerd.machine.listeners import ListenError, Listening, close_all, listen_all
 from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
 from routerd.translate import remote_hosts
 
@@ -121,6 +121,39 @@ def test_more_sockets_than_a_worker_has_places_for(listening: list[Listening]) -
         exchange(listening, [listener(0, name=str(i)) for i in range(MOST_SOCKETS)])
 
 
+def _none_left(*_: object) -> None:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_descriptors_that_run_out_leave_all_as_it_was(
+    listening: list[Listening], port: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The socket pair of WebSockets, of a new listener or of one that stays, is the last that an exchange opens."""
+    plain = listen_all([listener(0, name="page", http=True, websockets=False)])
+    before = len(os.listdir("/proc/self/fd"))
+    page = listener(0, name="page" if kept else "new", http=True)
+    monkeypatch.setattr(socket, "socketpair", _none_left)
+    with pytest.raises(ListenError, match=r"Too many open files; raise the limit \(LimitNOFILE=, ulimit -n\)"):
+        exchange([*listening, *plain], [listener(port, host="0.0.0.0"), page])
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert connects(port)
+    close_all(plain)
+
+
+def test_a_socket_pair_that_nobody_needs_any_more_is_closed_with_what_goes() -> None:
+    """Until then the processes that have it go on with it."""
+    page = listen_all([listener(0, name="page", http=True)])
+    kept, leaving = exchange(page, [listener(0, name="page", http=True, websockets=False)])
+    assert page[0].handover is not None
+    assert kept[0].handover is None
+    assert [end.fileno() >= 0 for end in page[0].handover] == [True, True]
+    retire(leaving, kept)
+    assert [end.fileno() >= 0 for end in page[0].handover] == [False, False]
+    assert kept[0].sockets[0].fileno() >= 0
+    close_all(kept)
+
+
 class Running:
     """A configuration as it runs, and its file."""
 
@@ -222,6 +255,21 @@ def test_a_listener_that_cannot_listen_is_named_with_its_line(running: Running, 
         with pytest.raises(RefusedError, match=rf"{running.file}:1: listener: .*the port is in use"):
             reload(running.config, listening)
     assert connects(running.port)
+
+
+def test_a_failure_that_nobody_foresaw_leaves_the_log_as_it_was(
+    running: Running, listening: list[Listening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    file = running.file.parent / "log"
+    running.write(f"log {{\n module: DEFAULT\n outputFile: {file}\n}}\n")
+    monkeypatch.setattr("routerd.reload.reload.exchange", broken)
+    with pytest.raises(RuntimeError, match="planted"):
+        reload(running.config, listening)
+    logging.getLogger("SERVER").error("where?")
+    assert file.read_text() == ""
 
 
 def test_a_router_without_a_file_has_none_to_read(running: Running) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from routerd.config import Listener, default_config
+from routerd.config import Listener, default_config, load
 from routerd.machine.listeners import close_all, listen_all
 from routerd.machine.lookups import wait_for
 from routerd.machine.systemd import Manager
@@ -136,6 +136,37 @@ def test_a_reload_that_fails_as_nobody_foresaw_ends_nothing(
     supervisor._reload()
     assert reads == [False]
     assert "Reload failed: RuntimeError: planted; the router goes on" in caplog.text
+
+
+def test_a_reload_that_fails_before_the_children_know_of_it_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was opened is closed, and the file, read again, has the same changes."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host, port = free.getsockname()
+    file = tmp_path / "router.conf"
+    file.write_text(f"listener {{\n host: {host}\n port: {port}\n name: a\n}}\n")
+    config = load(file)
+    listening = listen_all(config.listeners)
+    before = list(listening)
+    file.write_text(f"listener {{\n port: {port}\n name: a\n}}\n")
+    nothing: Any = None
+    memory: Any = SimpleNamespace(configuration_read=lambda taken: None, set_certificate_expiry=lambda seconds: None)
+    children: Any = SimpleNamespace(stopping=None)
+    given: Any = SimpleNamespace(version="", doorbells=[], connecting=())
+    monkeypatch.setattr(supervisor_module, "blueprint", broken)
+    opened = len(os.listdir("/proc/self/fd"))
+    supervisor = Supervisor(config, given, children, memory, Manager({}, 1), listening=listening, signals=nothing)
+    supervisor._reload()
+    assert supervisor._config is config
+    assert listening == before
+    assert len(os.listdir("/proc/self/fd")) == opened
+    socket.create_connection((host, port), timeout=5).close()
+    close_all(listening)
 
 
 def test_a_child_that_never_stops_reporting_holds_nobody_up() -> None:
