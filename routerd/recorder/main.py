@@ -64,8 +64,9 @@ def serve(recorder: Recorder, keeping: "Keeping", page: StatsPage, channel: Chan
                 case Exit():
                     return
                 case SetFlowLog(flow):
-                    recorder.configure(flow, time.monotonic())
-                    keeping.configure(flow)
+                    if flow.directory:  # else Exit follows, and what is left goes where the others are
+                        recorder.configure(flow, time.monotonic())
+                        keeping.configure(flow)
                 case StopAccepting():
                     recorder.roll(time.monotonic())  # little is left at the end
                 case _:

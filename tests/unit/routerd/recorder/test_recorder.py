@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,12 @@ import pytest
 
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
-from routerd.recorder.main import Keeping
+from routerd.recorder.main import Keeping, serve
 from routerd.recorder.record import Recorder
 from shm import native as n
+from shm.contract.control import Exit
 from shm.contract.flow_log import schema as flow
-from shm.contract.flow_log.setup import FlowLogSetup
+from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
 from shm.statistics.stats import COUNTERS
 from tests.support.beds.flow import Bed
 from tests.support.beds.recorder_desk import NOON, Desk
@@ -164,6 +166,26 @@ def test_an_unwritable_directory_is_named(tmp_path: Path, caplog: pytest.LogCapt
     desk.after(0)
     assert "file/raw" in caplog.text
     assert desk.count("flow_lost_io") == 16
+
+
+def test_the_last_records_of_a_flow_log_that_ends_go_where_the_others_are(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reload removes it while the core has some left: they, and a clock's file, went to the folder of the process."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    said: list[Any] = [Exit(), SetFlowLog(FlowLogSetup())]
+    keeping = Keeping(desk.router, desk.bed.recorder, lambda: desk.wall)
+    keeping.configure(desk.setup)
+    with open(os.devnull) as ready:
+        channel: Any = SimpleNamespace(fileno=ready.fileno, receive=lambda: said.pop() if said else None)
+        monkeypatch.setattr("routerd.recorder.main.select", lambda *_: None)
+        serve(desk.recorder, keeping, desk.bed.recorder, channel)
+    desk.bed.pass_on(4)
+    desk.recorder.finish(desk.now)
+    assert len(desk.rows()) == 4
+    assert os.listdir(elsewhere) == []
 
 
 def test_one_of_n_is_recorded_and_says_so(desk: Desk) -> None:
