@@ -11,6 +11,7 @@ from routerd.config import Config
 from routerd.config.entities.route_tables import HOST_LENGTH, RouteTable
 from routerd.config.entities.transport import EVERYWHERE, Listener
 from routerd.config.formats.source import listed
+from routerd.config.rules.route_tables import state_file
 from shm.contract.numbers import whole
 from shm.contract.spelling import strip_spelling
 from shm.contract.structs import same
@@ -24,7 +25,6 @@ MANAGER = "RMR_RTG_SVC"
 STASH = "RMR_STASH_RT"
 INTERVAL = "RMR_RTREQ_FREQ"
 SOURCE = "RMR_SRC_ID"
-STATE = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
 DEFAULT_INTERVAL = 5
 PORT = 4560  # the default of RMR applications
 LONGEST = 4096  # octets of a path
@@ -56,7 +56,7 @@ def _texts(environment: Mapping[str, str]) -> dict[str, str]:
 def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) -> TableSetup:
     name = table.name or ""
     seed = table.seed or environment.get(SEED, "")
-    stash = table.stash or environment.get(STASH, "") or _state(f"{name}.stash")
+    stash = table.stash or environment.get(STASH, "") or state_file(f"{name}.stash")
     return same(
         table,
         TableSetup,
@@ -74,7 +74,7 @@ def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) ->
         most_applications=table.max_applications,
         most_of_a_host=table.max_applications_per_host,
         request_interval=table.request_interval or interval(environment.get(INTERVAL, "")),
-        applications=table.applications or _state(f"{name}.applications"),
+        applications=table.applications or state_file(f"{name}.applications"),
         stash=os.path.abspath(stash) if stash else "",
     )
 
@@ -104,12 +104,6 @@ def _source(config: Config, table: str, name: str) -> str:
             port = whole(one.port) or PORT
             return known if one.advertised else f"{source_name(name) if name else known}:{port}"
     return f"{source_name(name)}:{PORT}"
-
-
-def _state(name: str) -> str:
-    """Return a file in the state directory for the next start; empty without such a directory."""
-    folder = os.environ.get(STATE, "").partition(":")[0]
-    return os.path.join(folder, name.replace("/", "_")) if folder else ""
 
 
 def _stamp(seed: str) -> tuple[int, ...]:

@@ -11,12 +11,34 @@ from routerd.config.formats.source import Mistake, is_regular, listed, shown
 from routerd.config.rules.check import Checked, each
 from shm.contract.spelling import strip_spelling
 
+STATE = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
+
+
+def state_file(name: str) -> str:
+    """Return a file in the state directory for the next start; empty without such a directory."""
+    folder = os.environ.get(STATE, "").partition(":")[0]
+    return os.path.join(folder, name.replace("/", "_")) if folder else ""
+
 
 def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in routeTable entities."""
     seen: dict[str, Checked] = {}
+    files: dict[str, tuple[Checked, str]] = {}
     for at, table in each(checked, RouteTable):
         yield from _table(at, table, seen)
+        yield from _files(at, table, files)
+
+
+def _files(at: Checked, table: RouteTable, seen: dict[str, tuple[Checked, str]]) -> Iterator[Mistake]:
+    """Yield files that two tables write, or one for two things."""
+    for attribute, given in (("stash", table.stash), ("applications", table.applications)):
+        if not (file := given or state_file(f"{table.name}.{attribute}")):
+            continue
+        file = os.path.abspath(file)
+        first, what = seen.setdefault(file, (at, attribute))
+        if (first, what) != (at, attribute):
+            whose = f"is the {what} of the table {first.where(at)}" if first is not at else f"is its {what}"
+            yield at.mistake(attribute, f"{shown(file)} {whose}, too; give another")
 
 
 def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator[Mistake]:

@@ -33,6 +33,28 @@ def test_an_address_that_leaves_no_room_for_those_of_connections_is_refused(attr
     assert "has more than 877 octets" in mistakes("", table(LONGEST_ADDRESS + 1))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (
+            "name: a\n stash: /x/y",
+            "name: b\n stash: /x/../x/y",
+            "stash: '/x/y' is the stash of the table in line 4, too",
+        ),
+        ("name: a\n stash: /x", "name: b\n applications: /x", "applications: '/x' is the stash of the table in line 4"),
+        ("name: a", "name: b\n stash: /x\n applications: /x", "applications: '/x' is its stash, too; give another"),
+        ("name: a/b", "name: a_b", "stash: '/state/a_b.stash' is the stash of the table in line 4, too; give another"),
+        ("name: a/b\n stash: /x\n applications: /z", "name: a_b", ""),
+    ],
+)
+def test_tables_share_no_file(one, other, why, monkeypatch):
+    """Each would begin with what the other one had, after the next start."""
+    monkeypatch.setenv("STATE_DIRECTORY", "/state")
+    found = mistakes("", f"routeTable {{\n {one}\n}}\nrouteTable {{\n {other}\n}}\n")
+    assert why in found
+    assert bool(found) == bool(why)
+
+
 def test_a_listener_for_rmr(monkeypatch):
     """It names a table, which the environment may have made."""
     monkeypatch.delenv("RMR_SEED_RT", raising=False)
