@@ -163,8 +163,8 @@ def exchange(
         if sum(len(one.sockets) for one in (*listening, *opened)) > MOST_SOCKETS:
             raise ListenError(joining[-1], f"there are more than {MOST_SOCKETS} sockets; remove a listener")
         new = iter(opened)
-        for place, one in want.items():
-            kept.append(kept_by(have[place], one) if place in have else next(new))
+        for place, listener in want.items():
+            kept.append(kept_by(have[place], listener) if place in have else next(new))
     except Exception:
         undo([*opened, *kept], listening)
         raise
