@@ -4,6 +4,7 @@ The trace replaces the destination, the last address of the route, by an address
 treat the message like any other, and the destination never sees it.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -40,7 +41,8 @@ def follow(place: Place, onward: Route) -> Followed:
     except ProtonException as error:
         raise ClientError(f"the connection to {place.shown} is lost ({words(error)}); try again") from error
     finally:
-        connection.close()
+        with suppress(ProtonException, OSError):
+            connection.close()
 
 
 def _followed(connection: BlockingConnection, onward: Route, timeout: float) -> Followed:

@@ -1,10 +1,14 @@
 """Commands at a peer that gives each outcome, and then goes on, detaches or closes; or that denies them."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from proton import Condition, Delivery
+from proton import Condition, ConnectionException, Delivery
 
+from routerd.cli import route_trace
+from routerd.cli.connection_options import ClientError, Place
+from routerd.source_routes.address import parse_route
 from tests.support.servers.command_peer import CommandPeer, told
 
 OUTCOMES = {
@@ -86,3 +90,15 @@ def test_what_a_peer_says_moves_no_cursor() -> None:
     _, lines = told(Answering(Delivery.REJECTED, "detach", "no\x1b[2J\x9b31m\u202e"), "send", "q", "x", "y")
     assert [line for line in lines if r"no\x1b[2J\x9b31m\u202e" in line] == lines
     assert len(lines) == 2
+
+
+def test_a_trace_whose_connection_is_lost_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that this connection cannot be closed any more."""
+
+    def lost(*_: object, **__: object) -> None:
+        raise ConnectionException("Connection amqp://a disconnected")
+
+    connection = SimpleNamespace(create_receiver=lost, close=lost)
+    monkeypatch.setattr(route_trace, "connect", lambda place: connection)
+    with pytest.raises(ClientError, match=r"the connection to .* is lost .*; try again"):
+        route_trace.follow(Place(), parse_route("D1=>B2"))
