@@ -178,7 +178,7 @@ class Connector(Entity, frozen=True, kw_only=True, tag="connector"):
     cost: Annotated[int, about("Cost of links to that router.", ge=1, le=MAX_COST, update=True)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: Annotated[str, about("SASL mechanisms accepted, separated by blanks.")] | None = None
-    allow_redirect: Annotated[bool, about("Whether the peer may redirect the connection.")] = True
+    allow_redirect: Annotated[bool, about("Read and ignored: the router follows no redirect.")] = True
     max_frame_size: MaxFrameSize = 16384
     max_sessions: MaxSessions = 32768
     max_session_frames: MaxSessionFrames | None = None
