@@ -46,15 +46,21 @@ def qdrouterd(
     if test_hooks:
         _say("-T: this router has no test hooks; core clients and core endpoints cannot be tested")
     if not background:
+        if given := [name for name, value in (("-P", pid_file), ("-U", user)) if value]:
+            _say(f"{' and '.join(given)} without -d: no effect; add it, or leave these out")
         return _run(file, None)
     file = file.absolute()
     pid_file = pid_file.absolute() if pid_file else None
     try:
         daemon = detach(pid_file)
+    except OSError as error:
+        _say(f"{error.filename or 'daemon'}: {error.strerror}; give a pid file that can be written to")
+        return 1
+    try:
         if user:
             _become(user)
     except OSError as error:
-        _say(f"{error.filename or 'daemon'}: {error.strerror}; give a pid file that can be written to")
+        _say(f"-U {user}: {error.strerror}; start it as root, or without -U")
         return 1
     except KeyError:
         _say(f"-U {user}: there is no such user; give one of /etc/passwd")
