@@ -14,7 +14,7 @@ from routerd.config.formats.closest import closest
 from routerd.config.formats.source import IRREGULAR, Block, Mistake, camel_case, is_regular, shown, words
 from routerd.config.rules.check import Checked, each
 from workers.control.cyrus import configuration
-from workers.control.policy import USER
+from workers.control.policy import CONNECTOR_GROUP, USER
 from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
 from workers.loop import engine
 
@@ -52,6 +52,8 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
                     yield from _sasl(at, listener, router)
                 if listener.ssl_profile in profiles:
                     yield from _secured_http(at, listener, profiles[listener.ssl_profile])
+            case Connector(policy_vhost=str(name)) if policy.enable_vhost_policy:
+                yield from _connector_vhost(at, name, vhosts)
             case Vhost():
                 yield from _vhost(at, at.entity)
     yield from _vhost_names(checked)
@@ -192,6 +194,18 @@ def _policy_vhost(at: Checked, name: str | None, vhosts: list[Vhost]) -> Iterato
     guess = closest(name, known)
     instead = f"did you mean {shown(guess)}?" if guess else "add a vhost with that hostname"
     yield at.mistake("policyVhost", f"there is no vhost {shown(name)}; {instead}")
+
+
+def _connector_vhost(at: Checked, name: str, vhosts: list[Vhost]) -> Iterator[Mistake]:
+    """Yield warnings of a vhost that lets no connector in; management may add it, or its group, later."""
+    found = [vhost for vhost in vhosts if name in (vhost.hostname, *words(vhost.aliases))]
+    mistakes = list(_policy_vhost(at, name, vhosts))
+    if found and CONNECTOR_GROUP not in found[0].user_groups:
+        text = f"the vhost {shown(name)} has no group {CONNECTOR_GROUP}; add it, for connectors"
+        mistakes = [at.mistake("policyVhost", text)]
+    for one in mistakes:
+        text = f"{one.text}; no connection is made until that is right"
+        yield msgspec.structs.replace(one, text=text, warning=True)
 
 
 def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:

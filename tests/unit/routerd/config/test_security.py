@@ -377,3 +377,23 @@ def test_a_certificate_that_soon_expires_is_a_warning(pair: tuple[Path, Path], l
     found = [str(one) for one in expiring(config.checked, expiry(pair[0].read_text()) - left)]
     where = f"router.conf:3: warning: sslProfile certFile: the certificate in {pair[0]}"
     assert found == ([f"{where} {said}; renew it"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("vhost", "why"),
+    [
+        ("b", "connector policyVhost: there is no vhost 'b'; add a vhost with that hostname"),
+        ("alias", "connector policyVhost: the vhost 'alias' has no group $connector; add it, for connectors"),
+        ("full", ""),
+    ],
+)
+@pytest.mark.parametrize("policed", [True, False])
+def test_a_connector_that_its_vhost_would_never_let_in_is_warned_of(vhost: str, why: str, policed: bool) -> None:
+    """Each attempt of it was denied; the file had no mistake."""
+    more = "policy {\nenableVhostPolicy: yes\n}\n" if policed else ""
+    more += "vhost {\nhostname: a\naliases: alias\n}\n"
+    more += 'vhost {\nhostname: full\ngroups: {\n"$connector": {"sources": "*"}\n}\n}\n'
+    found = told(f"{more}{listener('port: 0')}connector {{\nname: c\npolicyVhost: {vhost}\n}}\n")
+    lines = [text for text in found if "policyVhost" in text]
+    never = "; no connection is made until that is right"
+    assert lines == ([why + never] if why and policed else [])
