@@ -99,10 +99,10 @@ class Child:
         with theirs:
             try:
                 self._process = _start([*argv, "--control-fd", str(theirs.fileno())], [theirs.fileno(), *fds])
+                self.pidfd = _watched(self._process)
             except OSError:
                 self.close_channel()
                 raise
-        self.pidfd = os.pidfd_open(self._process.pid)
         if setup:
             self.send(setup)
 
@@ -260,6 +260,16 @@ def _start(argv: list[str], fds: Sequence[int]) -> "subprocess.Popen[bytes]":
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _watched(process: "subprocess.Popen[bytes]") -> int:
+    """Return a descriptor that tells of a process's end. Raises OSError, and then the process has ended."""
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        process.kill()
+        process.wait()
+        raise
 
 
 def _signal_name(number: int) -> str:
