@@ -26,6 +26,8 @@ def check_flow_log(checked: list[Checked]) -> Iterator[Mistake]:
                 f"{log.retention_size} MiB are less than two files of rollSize, {log.roll_size} MiB each; "
                 f"give at least {2 * log.roll_size}, or a smaller rollSize",
             )
+        if "rawAge" in at.lines and not log.compaction:
+            yield at.mistake("rawAge", "has no effect without compaction: yes; set that, or remove this", warning=True)
         if 0 < log.retention_age < log.raw_age and log.compaction and "rawAge" in at.lines:
             yield at.mistake(
                 "rawAge", f"{log.raw_age} hours are more than retentionAge, {log.retention_age}; give less"

@@ -70,6 +70,9 @@ def _router(at: Checked, router: Router) -> Iterator[Mistake]:
     for directory in words(router.management_dirs):
         if not os.path.isabs(directory):
             yield at.mistake("managementDirs", f"{shown(directory)} is not an absolute path; give one")
+    for name in () if router.flight_records else ("flightAddresses", "flightDirectory"):
+        if at.value(name):
+            yield at.mistake(name, "has no effect without flightRecords; give some, or remove this", warning=True)
     usable = usable_cpus()
     if router.core_cpu is not None and router.core_cpu not in usable:
         yield at.mistake("coreCpu", _no_cpu([router.core_cpu], usable))
