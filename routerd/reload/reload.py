@@ -194,19 +194,23 @@ def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> N
 
 
 def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], begins: str = RELOAD) -> None:
-    """Log a line for each change; ``begins`` is how each begins."""
+    """Log a line for each change; ``begins`` is how each begins.
+
+    What waits for a restart is in the file: a reload tells of it, and no request of management.
+    """
     found = reloaded.difference
+    waiting = found.restart if begins == RELOAD else []
     for text in found.applied:
         event(LOGGER, NOTICE, f"{begins}{text}")
     for text in reloaded.dropped:
         event(LOGGER, logging.WARNING, f"{begins}removed what management had created: {text}")
-    for text in found.restart:
+    for text in waiting:
         event(LOGGER, logging.WARNING, f"{begins}{text}; it needs a restart of the router to take effect")
     known = {warning.text for warning in former_warnings}
     for warning in found.effective.warnings:
         if warning.text not in known:
             event(LOGGER, logging.WARNING, f"{begins}{warning}")
-    if not found.applied and not found.restart:
+    if not found.applied and not waiting:
         event(LOGGER, NOTICE, f"{begins}nothing has changed")
 
 

@@ -14,8 +14,11 @@ from routerd.config import Config, Listener, load
 from routerd.log.log import configure
 from routerd.machine import listeners
 from routerd.machine.listeners import ListenError, Listening, close_all, listen_all
-from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
+from routerd.reload.changes import changed
+from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, prepare, reload, retire, tell, tell_refused
 from routerd.translate import remote_hosts
+from routerd.translate.identities import Identities
+from shm.contract.control import ChangeRequest
 
 
 def listener(port: int, host: str = "127.0.0.1", **more: object) -> Listener:
@@ -291,6 +294,22 @@ def test_each_change_is_one_line(
         ("NOTICE", "Reload: router changed: workers from 2 to 5"),
         ("WARNING", "Reload: router changed: arenaSize from 96 to 8; it needs a restart of the router to take effect"),
     ]
+
+
+def test_what_waits_for_a_restart_is_said_by_reloads_alone(
+    running: Running, listening: list[Listening], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each request of management had it again, although none can change what only a restart does."""
+    running.write("router {\n arenaSize: 8\n}\n")
+    config = reload(running.config, listening).difference.effective
+    caplog.set_level(logging.DEBUG)
+    request = ChangeRequest(1, "CREATE", "router.config.address", "", {"prefix": "a"})
+    new = changed(config, request, Identities())
+    tell(prepare(config, new.config, listening), config.warnings, "Management: ")
+    assert [record.getMessage() for record in caplog.records] == ["Management: address prefix a added"]
+    caplog.clear()
+    tell(reload(config, listening), config.warnings)
+    assert "Reload: router changed: arenaSize from 96 to 8; it needs a restart" in caplog.text
 
 
 def test_nothing_changed_is_said(
