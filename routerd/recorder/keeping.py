@@ -243,7 +243,8 @@ class Keeper:
 
 def _sound(entry: object) -> bool:
     """Whether a value is a valid entry of the manifest."""
-    return isinstance(entry, dict) and all(isinstance(entry.get(key), list) for key in ("files", "sources"))
+    lists = [entry.get(key) for key in ("files", "sources")] if isinstance(entry, dict) else [None]
+    return all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)
 
 
 def _start(hour: str) -> datetime | None:

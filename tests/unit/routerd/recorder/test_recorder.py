@@ -233,6 +233,17 @@ def test_past_hours_are_put_together(desk: Desk) -> None:
     assert torn.exists()
 
 
+@pytest.mark.parametrize("names", ['{"files": [[]], "sources": []}', '{"files": [], "sources": [{}, 1]}', "null", "[]"])
+def test_a_manifest_of_which_a_part_makes_no_sense_is_made_anew_there(desk: Desk, names: str) -> None:
+    """Nothing was put together or deleted any more."""
+    keeper = _past_hour(desk, 3)
+    manifest = desk.root / "compact" / flow.manifest_name("me")
+    manifest.parent.mkdir()
+    manifest.write_text(f'{{"hours": {{"{flow.folder(NOON)}": {names}}}}}')
+    assert keeper.compact(desk.wall) == 3
+    assert keeper.delete(desk.wall) == 0
+
+
 @pytest.mark.parametrize("columns", [41, 45, len(flow.COLUMNS) - 1])
 def test_files_of_earlier_versions_are_put_together_with_those_of_today(desk: Desk, columns: int) -> None:
     """An upgrade adds columns: they are null in the rows of before, and the others as they were."""
