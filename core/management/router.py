@@ -1,6 +1,5 @@
 """The entity type `router`."""
 
-import socket
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,6 +9,7 @@ from core.management.configured import Configured, column
 from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
 from core.management.view import View
+from shm.contract.hosts import machine_name
 from shm.contract.management import TypeSchema
 from shm.statistics import stats
 from shm.statistics.stats import DROPPED_PRESETTLED
@@ -71,7 +71,7 @@ class Router(Configured):
             "mode": entity.get("mode", "standalone"),
             "area": setup.area,
             "version": setup.version,
-            "hostName": socket.gethostname(),
+            "hostName": machine_name(),
             "workerThreads": view.segments.workers,
             "addrCount": len(view.core.addresses),
             "linkCount": len(view.core.links),

@@ -7,12 +7,12 @@ rebinding); Origin names the page that asks for a WebSocket (RFC 6455, 10.2).
 
 import ipaddress
 import re
-import socket
 from collections.abc import Iterable, Sequence
 from email.message import Message
 from http import HTTPStatus
 from typing import Final
 
+from shm.contract.hosts import machine_name
 from shm.contract.text import printable
 
 ANY: Final = "*"
@@ -57,7 +57,7 @@ def is_allowed_host(text: str) -> bool:
 
 def own_names() -> set[str]:
     """Return this machine's names."""
-    name = _plain(socket.gethostname())
+    name = _plain(machine_name())
     return {"localhost", name, name.partition(".")[0]}
 
 

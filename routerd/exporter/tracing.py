@@ -22,6 +22,7 @@ from prometheus_client.samples import Exemplar
 
 from shm.contract.complaints import Complaints
 from shm.contract.failures import start_thread
+from shm.contract.hosts import machine_name
 from shm.contract.tracing import TracingSetup
 from shm.native import SpanReader
 
@@ -59,7 +60,7 @@ class Tracing:
         self.refused = 0
         self.exemplars: dict[int, Exemplar] = {}
         self._reader = reader
-        self._names = router, version, socket.gethostname()
+        self._names = router, version, machine_name()
         self._setup = TracingSetup()
         self._thread: threading.Thread | None = None
         self._woken = threading.Event()

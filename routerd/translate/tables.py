@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 from collections.abc import Mapping
 
 from core.rmr.tables.decoding import fault
@@ -12,6 +11,7 @@ from routerd.config.entities.route_tables import HOST_LENGTH, RouteTable
 from routerd.config.entities.transport import EVERYWHERE, Listener
 from routerd.config.formats.source import listed
 from routerd.config.rules.route_tables import state_file
+from shm.contract.hosts import machine_name
 from shm.contract.numbers import whole
 from shm.contract.spelling import strip_spelling
 from shm.contract.structs import same
@@ -92,7 +92,7 @@ def interval(text: str) -> int:
 
 def source_name(text: str) -> str:
     """Return RMR_SRC_ID without its port, else this machine's name up to its first dot; cut to fit RMR's header."""
-    name = text.partition(":")[0] or socket.gethostname().partition(".")[0]
+    name = text.partition(":")[0] or machine_name().partition(".")[0]
     return name.encode()[:HOST_LENGTH].decode(errors="ignore")
 
 

@@ -1,8 +1,14 @@
 """Hosts of peers: the host in ``host:port``, and its IP address."""
 
 import ipaddress
+import socket
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def machine_name() -> str:
+    """Return this machine's name, with a question mark for each octet that is not UTF-8."""
+    return socket.gethostname().encode("utf-8", "replace").decode()
 
 
 def host_of(place: str) -> str:

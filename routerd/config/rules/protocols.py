@@ -1,7 +1,6 @@
 """Rules of listeners and connectors that speak RMR or Ockam, and of the attributes of one protocol alone."""
 
 import os
-import socket
 from collections.abc import Iterator
 
 from routerd.config.entities.route_tables import HOST_LENGTH, SOURCE_LENGTH, RouteTable
@@ -10,6 +9,7 @@ from routerd.config.formats.source import Mistake, listed, shown
 from routerd.config.rules.check import Checked
 from routerd.config.rules.route_tables import is_source
 from routerd.source_routes.address import parse_address
+from shm.contract.hosts import machine_name
 
 SEED = "RMR_SEED_RT"  # this environment variable defines a table if none is configured
 SEEDED = "rmr"
@@ -67,7 +67,7 @@ def _rmr(at: Checked, listener: Listener, tables: set[str | None]) -> Iterator[M
     elif len(listener.host.encode()) > HOST_LENGTH:
         text = f"has more than {HOST_LENGTH} octets, too many for the source of RMR messages; give advertised, too"
         yield at.mistake("host", f"{shown(listener.host)} {text}")
-    elif listener.host in EVERYWHERE and len(socket.gethostname().partition(".")[0]) > HOST_LENGTH:
+    elif listener.host in EVERYWHERE and len(machine_name().partition(".")[0]) > HOST_LENGTH:
         text = f"this machine's name has more than {HOST_LENGTH} octets, and is cut in RMR messages; give host:port"
         yield at.mistake("advertised", text, warning=True)
 

@@ -1,11 +1,14 @@
 """Listeners that speak RMR: what a configuration may say of them, and what workers are told."""
 
+import os
+
 import pytest
 
 from routerd.config import ConfigError, parse
 from routerd.config.entities.route_tables import LONGEST_ADDRESS
 from routerd.config.entities.transport import Listener
 from routerd.translate.tables import advertised
+from shm.contract.hosts import machine_name
 
 TABLE = "routeTable {\n name: ric\n}\n"
 
@@ -98,6 +101,13 @@ def test_what_applications_reach_a_listener_by(monkeypatch, listener, name):
     """What is configured, its host, or the machine's name up to the first dot."""
     monkeypatch.setattr("socket.gethostname", lambda: "machine.example.org")
     assert advertised(listener) == name
+
+
+def test_a_name_of_the_machine_that_is_no_text_is_shown(monkeypatch):
+    """The kernel takes any octets; no router started on such a machine, whatever its listeners spoke."""
+    monkeypatch.setattr("socket.gethostname", lambda: os.fsdecode(b"caf\xe9.example.org"))
+    assert machine_name() == "caf?.example.org"
+    assert advertised(Listener()) == "caf?"
 
 
 def test_a_name_of_the_machine_that_is_long_fits_with_its_port(monkeypatch):
