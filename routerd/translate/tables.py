@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from core.rmr.tables.decoding import fault
 from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
-from routerd.config.entities.route_tables import HOST_LENGTH, RouteTable
+from routerd.config.entities.route_tables import HOST_LENGTH, RouteTable, state_file
 from routerd.config.entities.transport import EVERYWHERE, Listener
 from routerd.config.formats.source import listed
-from routerd.config.rules.route_tables import state_file
 from shm.contract.hosts import machine_name
 from shm.contract.numbers import whole
 from shm.contract.spelling import strip_spelling

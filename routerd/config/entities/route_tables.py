@@ -1,5 +1,6 @@
 """The routeTable entity (docs/route-tables.md)."""
 
+import os
 from typing import Annotated, Literal
 
 from routerd.config.entities.attribute import Entity, State, about
@@ -8,6 +9,8 @@ MAX_FRAME = 1 << 30
 SOURCE_LENGTH = 63  # octets of a source, host:port, in RMR's header
 HOST_LENGTH = SOURCE_LENGTH - len(":65535")
 LONGEST_ADDRESS = 877  # octets: workers have room for it with the longest router id and a connection's number
+
+STATE = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
 
 
 class RouteTable(Entity, frozen=True, kw_only=True, tag="routeTable"):
@@ -95,3 +98,9 @@ class RouteTableState(State, frozen=True, kw_only=True):
     no_endpoint_count: Annotated[int, about("Messages with an entry but no endpoint.")] = 0
     no_owner_count: Annotated[int, about("Messages whose managed entity has no owner.")] = 0
     refused_message_count: Annotated[int, about("Messages without a key, or of a reserved type.")] = 0
+
+
+def state_file(name: str) -> str:
+    """Return a file in the state directory for the next start; empty without such a directory."""
+    folder = os.environ.get(STATE, "").partition(":")[0]
+    return os.path.join(folder, name.replace("/", "_")) if folder else ""

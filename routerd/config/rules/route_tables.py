@@ -6,18 +6,10 @@ from ipaddress import ip_network
 
 from core.addresses.tenants import HEADS
 from core.rmr.tables.fields import is_endpoint
-from routerd.config.entities.route_tables import LONGEST_ADDRESS, SOURCE_LENGTH, RouteTable
+from routerd.config.entities.route_tables import LONGEST_ADDRESS, SOURCE_LENGTH, RouteTable, state_file
 from routerd.config.formats.source import Mistake, is_regular, listed, shown
 from routerd.config.rules.check import Checked, each
 from shm.contract.spelling import strip_spelling
-
-STATE = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
-
-
-def state_file(name: str) -> str:
-    """Return a file in the state directory for the next start; empty without such a directory."""
-    folder = os.environ.get(STATE, "").partition(":")[0]
-    return os.path.join(folder, name.replace("/", "_")) if folder else ""
 
 
 def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
