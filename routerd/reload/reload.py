@@ -81,13 +81,14 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
         raise RefusedError([f"{old.file}: {type(error).__name__}: {error}"]) from error
     if _loses_listeners(old, read):
         raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
-    remote_hosts.forget()
     new, dropped = kept(old, read)
     try:
-        return prepare(old, new, listening, dropped, passed)
+        prepared = prepare(old, new, listening, dropped, passed)
     except CANNOT as error:
         line = _line_of(new, error) if isinstance(error, LogError) else error.line
         raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
+    remote_hosts.forget()
+    return prepared
 
 
 def _line_of(config: Config, error: LogError) -> int:

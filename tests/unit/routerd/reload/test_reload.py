@@ -260,6 +260,22 @@ def test_a_listener_that_cannot_listen_is_named_with_its_line(running: Running, 
     assert connects(running.port)
 
 
+def test_a_reload_that_is_refused_forgets_no_names(
+    running: Running, listening: list[Listening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next request of management would wait for all of them."""
+    forgotten: list[None] = []
+    monkeypatch.setattr(remote_hosts, "forget", lambda: forgotten.append(None))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        running.write(port=taken.getsockname()[1])
+        with pytest.raises(RefusedError, match="the port is in use"):
+            reload(running.config, listening)
+    assert not forgotten
+    running.write()
+    reload(running.config, listening)
+    assert forgotten
+
+
 def test_a_failure_that_nobody_foresaw_leaves_the_log_as_it_was(
     running: Running, listening: list[Listening], monkeypatch: pytest.MonkeyPatch
 ) -> None:
