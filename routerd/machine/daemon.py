@@ -7,6 +7,7 @@ starter ──fork──▶ session leader ──fork──▶ daemon
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -26,7 +27,8 @@ class Daemon:
     def serves(self) -> None:
         """Write the process id and let the starter exit with status 0."""
         if self._pid_file is not None:
-            self._pid_file.truncate()
+            with suppress(OSError):  # a device has no length
+                self._pid_file.truncate()
             self._pid_file.write(f"{os.getpid()}\n")
             self._pid_file.close()
         self._starter.write(_SERVES)
