@@ -12,6 +12,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import Final
 
+from routerd.config.entities.route_tables import state_file
 from routerd.log.log import NOTICE, event
 from routerd.supervise.child import Death
 from shm.contract.failures import NO_THREAD, start_thread
@@ -23,7 +24,6 @@ LOGGER = logging.getLogger("SERVER")
 KEPT: Final = 8  # files of a router
 ROW_SECONDS: Final = 3600  # deaths that follow each other in less belong together
 END_SECONDS: Final = 5.0  # for a file that is being written when the supervisor ends
-STATE: Final = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
 SUFFIX: Final = ".flight"
 _MOMENT: Final = "%Y%m%dT%H%M%SZ"
 _LOST: Final = "The core's last records are lost"
@@ -33,8 +33,8 @@ def directory(configured: str | None) -> Path | None:
     """Return where recordings are kept, or None: nowhere."""
     if configured:
         return Path(configured)
-    folder = os.environ.get(STATE, "").partition(":")[0]
-    return Path(folder, "flight") if folder else None
+    folder = state_file("flight")
+    return Path(folder) if folder else None
 
 
 class Keeper:
