@@ -162,8 +162,8 @@ static bool slow_pauses(const lane_connection *l, uint32_t client)
 GLUE bool slow_refused(const worker_connection *c, uint32_t client, char why[REFUSAL_ROOM])
 {
     if (!slow_pauses(c->lane, client)) return false;
-    snprintf(why, REFUSAL_ROOM, "this client has lost links from %s that held up others, because it gave credit and took "
-             "nothing; it gets no other link from there for a minute", peer_called(c->lane));
+    snprintf(why, REFUSAL_ROOM, "this client has lost links from %s that held up others, because it gave credit and "
+             "took nothing; it gets no other link from there for a minute", peer_called(c->lane));
     return true;
 }
 
