@@ -55,6 +55,7 @@ int main(void)
     worker_connection *c = connections[CONNECTIONS - 1];           /* the last ones stay: chunks before them are bare */
     worker_link *k = links[LINKS - 1];
     k->conn = c;
+    k->payer = &c->use;
     k->outgoing = c->known = k->known = true;
     k->kept[0] = c->use.kept[0] = 1;
     for (uint32_t i = 0; i < CONNECTIONS - 1; i++) pool_give(&p->conns, connections[i]);
