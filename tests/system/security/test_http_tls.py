@@ -1,4 +1,4 @@
-"""HTTP listeners with TLS, with and without certificates of clients, and files that they serve."""
+"""HTTP listeners with TLS, with and without certificates of clients."""
 
 import shutil
 import socket
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from routerd.exporter.folder import file_answer
 from routerd.exporter.gate import Gate
 from routerd.exporter.server import Answer, Door, Server
 from routerd.exporter.tls import Secured
@@ -134,20 +133,3 @@ def test_a_replaced_certificate_is_used_at_once(authority: Authority, tmp_path: 
     here, there = socket.socketpair()
     with secured.accept(here), there:
         assert secured._context is not before
-
-
-def test_files_of_a_folder_and_of_no_other(tmp_path: Path) -> None:
-    root, outside = tmp_path / "root", tmp_path / "secret.txt"
-    (root / "in").mkdir(parents=True)
-    outside.write_text("secret")
-    (root / "in" / "a b.txt").write_text("text")
-    (root / "index.html").write_text("<p>")
-    (root / "out").symlink_to(outside)
-    found = file_answer(root, "/in/a%20b.txt")
-    assert found is not None
-    assert (found.body, found.content_type) == (b"text", "text/plain")
-    index = file_answer(root, "/")
-    assert index is not None
-    assert index.content_type == "text/html"
-    for path in ("/../secret.txt", "/in/../../secret.txt", "/%2e%2e/secret.txt", "/out", "/none", "/in", "/\0"):
-        assert file_answer(root, path) is None, path
