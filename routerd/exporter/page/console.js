@@ -170,7 +170,7 @@ function enter(state) {
   $("only").hidden = !view?.only && at.view !== "log" || !!at.where.frames;
   $("narrowed").hidden = !at.label;
   set($("narrowed"), at.label ? `${cut(at.label, 60)} ✕` : "");
-  $("narrowed").setAttribute("aria-label", `Show all, not only of ${cut(at.label, 60)}`);
+  $("narrowed").setAttribute("aria-label", `Show all, not only of ${printable(cut(at.label, 60))}`);
   $("only").replaceChildren(...(at.view === "log" ? LEVELS.slice(0, -1).map(level => `${level} and above`) : Object.keys(view?.only ?? {}))
     .map(name => make("option", name)));
   if (at.view === "log") $("only").selectedIndex = 2;
@@ -219,7 +219,7 @@ async function renew() {
     failed = 0;
   } catch (error) {
     if (by !== login) again = true; // somebody else is to ask
-    else tell(trouble = error.message);
+    else tell(trouble = printable(error.message));
     failed++;
   } finally {
     renewing = false;
@@ -291,7 +291,7 @@ async function renewExplain() {
 // Say why an action has failed. A lost connection is over when something is answered again; anything else was the action's.
 function failedTo(error) {
   if (!peer || peer.closed) {
-    trouble = error.message;
+    trouble = printable(error.message);
     watch();
   }
   tell(error.message);

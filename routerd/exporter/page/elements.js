@@ -1,5 +1,5 @@
 "use strict";
-// Everything shown is set as text: names come from clients.
+// Everything shown is set as text, and `printable`: names come from clients.
 
 const $ = id => document.getElementById(id);
 const SVG = $("picture").namespaceURI;
@@ -24,9 +24,14 @@ const clock = (s, fine) => new Date(s * 1000).toLocaleTimeString([], {
 
 // ---- Elements ----
 
+// A text with escapes, as the log has them, for characters without a glyph: they would hide, or turn the words behind them round.
+const printable = text => String(text).replace(/[\p{C}\u2028\u2029]/gu, character => {
+  const code = character.codePointAt(0).toString(16);
+  return code.length < 3 ? `\\x${code.padStart(2, 0)}` : code.length < 5 ? `\\u${code.padStart(4, 0)}` : `\\U${code.padStart(8, 0)}`;
+});
 function make(kind, content = "", name = "") {
   const made = document.createElement(kind);
-  if (typeof content === "string" || typeof content === "number") made.textContent = content;
+  if (typeof content === "string" || typeof content === "number") made.textContent = printable(content);
   else made.append(...content);
   if (name) made.className = name;
   return made;
@@ -34,11 +39,12 @@ function make(kind, content = "", name = "") {
 function draw(kind, attributes, text = "") {
   const made = document.createElementNS(SVG, kind);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
+  made.textContent = printable(text);
   return made;
 }
 function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const shown = printable(text);
+  if (element.textContent !== shown) element.textContent = shown;
 }
 function badge(id, good, yes, no) {
   set($(id), good ? yes : no);
@@ -48,7 +54,7 @@ function pressed(words, press, said = "") {
   const button = make("button", words);
   button.type = "button";
   button.onclick = press;
-  if (said) button.setAttribute("aria-label", said);
+  if (said) button.setAttribute("aria-label", printable(said));
   return button;
 }
 const cut = (name, most) => name.length > most ? name.slice(0, most - 1) + "…" : name;

@@ -55,6 +55,24 @@ def test_it_shows_the_router(router: RunningRouter, net: Net, browser: Browser) 
     assert browser.complaints == []
 
 
+def test_what_turns_or_hides_other_words_is_an_escape(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """As in the log: a name can neither turn the rest of an alarm round nor look like another one."""
+    pass_to(net, "pay\u202eorders\u200b")
+    until(lambda: "pay" in get(site(router) + "/status.json").body, "the address's row")
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('#addresses tbody td:first-child').length")
+    assert r"pay\u202eorders\u200b" in browser.texts(ADDRESSES)
+    assert browser.run(r"printable('\x1b\u0085\u2028\u{e0001}\ud800 é→\u{1f600}')") == (
+        r"\x1b\x85\u2028\U000e0001\ud800 " + "é→\U0001f600"
+    )
+    for shown in ("make('p', name)", "draw('text', {}, name)", "pressed('x', null, name)"):
+        text = browser.run(f"(name => {{ const it = {shown}; return it.ariaLabel ?? it.textContent; }})('a\\u202eb')")
+        assert text == r"a\u202eb", shown
+    browser.run(r"tell('a\u202eb')")
+    assert browser.text("#told") == r"a\u202eb"
+    assert browser.complaints == []
+
+
 def test_addresses_are_searched_and_sorted_by_keyboard(router: RunningRouter, net: Net, browser: Browser) -> None:
     """A second press of a column's button turns the order; internal addresses are shown when they are asked for."""
     pass_to(net, "plum", "apple", "pear")
