@@ -16,6 +16,7 @@ ABOUT_NODE = (
     "get-json-schema", "get-log",
 )  # fmt: skip
 UNTYPED = ("get-log", "get-mgmt-nodes")
+UNNAMED = "No name or identity"  # what a router says for want of them
 OPERATIONS = ("query", "create", "read", "update", "delete", *ABOUT_NODE)
 
 
@@ -89,7 +90,7 @@ def _of_one(client: Client, ask: Ask, body: dict[str, Any], names: dict[str, str
     try:
         return client.call(ask.operation.upper(), body, **names)
     except RefusedError as error:
-        unnamed = ask.name is None and ask.identity is None
+        unnamed = UNNAMED in error.text or (ask.operation == "read" and ask.name is None and ask.identity is None)
         if ask.type and (unnamed or error.status == HTTPStatus.NOT_FOUND):
             text = f"{error.text}; `routerd manage query --type {ask.type}` lists all with their names and identities"
             raise RefusedError(error.status, text) from error

@@ -112,22 +112,36 @@ def test_numbers_of_a_fixed_width_are_numbers() -> None:
 class Refusing:
     """An agent that refuses everything with this status."""
 
-    def __init__(self, status: int) -> None:
-        self.status = status
+    def __init__(self, status: int, text: str) -> None:
+        self.status, self.text = status, text
 
     def call(self, *_: Any, **__: Any) -> None:
-        raise RefusedError(self.status, "no")
+        raise RefusedError(self.status, self.text)
+
+
+UNNAMED = "No name or identity provided"  # as qdrouterd says, too
 
 
 @pytest.mark.parametrize("operation", ["read", "update", "delete"])
 @pytest.mark.parametrize(
-    ("status", "identity", "lists"), [(400, None, True), (404, "99999", True), (403, "1", False), (400, "1", False)]
-)
+    ("status", "text", "identity", "lists"),
+    [
+        (400, UNNAMED, None, True), (404, "no", "99999", True), (403, "no", "1", False), (400, "no", "1", False),
+    ],
+)  # fmt: skip
 def test_who_names_no_entity_is_told_where_to_find_it(
-    operation: str, status: int, identity: str | None, lists: bool
+    operation: str, status: int, text: str, identity: str | None, lists: bool
 ) -> None:
-    agent: Any = Refusing(status)
+    agent: Any = Refusing(status, text)
     with pytest.raises(RefusedError) as refused:
         perform(agent, Ask(operation, ("a=b",) * (operation == "update"), "connection", None, identity))
     advice = "; `routerd manage query --type connection` lists all with their names and identities"
-    assert refused.value.message == f"the router refuses ({status}): no" + advice * lists
+    assert refused.value.message == f"the router refuses ({status}): {text}" + advice * lists
+
+
+def test_a_value_that_does_not_fit_is_told_alone() -> None:
+    """The router is updated without a name: a list of routers would not help."""
+    agent: Any = Refusing(400, "router workers: 'abc' does not fit")
+    with pytest.raises(RefusedError) as refused:
+        perform(agent, Ask("update", ("workers=abc",), "router"))
+    assert refused.value.message == "the router refuses (400): router workers: 'abc' does not fit"
