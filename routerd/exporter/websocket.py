@@ -49,7 +49,7 @@ def granted(headers: "Message[str, str]") -> bytes:
         right = False
     if not right:
         raise ShutError(HTTPStatus.BAD_REQUEST, "", "Sec-WebSocket-Key must be 16 bytes in base64")
-    offered = [one.strip() for one in headers.get("Sec-WebSocket-Protocol", "").split(",")]
+    offered = [one.strip() for said in headers.get_all("Sec-WebSocket-Protocol", []) for one in said.split(",")]
     protocol = next((one for one in offered if one in PROTOCOLS), None)
     if protocol is None:
         raise ShutError(

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from routerd.config import ConfigError, parse
+from routerd.exporter import websocket
 from routerd.exporter.gate import Gate, ShutError
 from routerd.exporter.server import Door
 from tests.support.beds.http import Bed
@@ -169,3 +170,12 @@ def test_check_knows_names_from_origins_and_tells_of_open_doors(text: str, told:
         found = str(error)
     assert told in found
     assert bool(told) == bool(found)
+
+
+def test_a_client_may_offer_its_subprotocols_in_several_headers() -> None:
+    """RFC 6455, 11.3.4: as if they were in one."""
+    headers = Message()
+    headers["Sec-WebSocket-Version"], headers["Sec-WebSocket-Key"] = "13", "dGhlIHNhbXBsZSBub25jZQ=="
+    for offered in ("chat", "amqp, binary"):
+        headers["Sec-WebSocket-Protocol"] = offered
+    assert b"\r\nSec-WebSocket-Protocol: amqp\r\n" in websocket.granted(headers)
