@@ -43,7 +43,13 @@ class Receiving(msgspec.Struct, frozen=True):
     as_json: bool = False
 
 
-class InDoubtError(ClientError):
+class StoppedError(ClientError):
+    """Not all has been sent; ``printed`` says whether the figures that were printed have this error."""
+
+    printed = False
+
+
+class InDoubtError(StoppedError):
     """Nobody told the outcome of a message, which was ``sent`` or still waited for credit."""
 
     def __init__(self, sent: bool, why: str) -> None:
@@ -54,7 +60,6 @@ class InDoubtError(ClientError):
         )
         super().__init__(f"{why}; {told}")
         self.sent = sent
-        self.printed = False  # whether the figures that were printed have this error
 
 
 @contextmanager
@@ -84,24 +89,25 @@ def send(place: Place, address: str, sending: Sending) -> int:
         except Timeout as error:
             raise _late(place, f"the link to {address}") from error
         accepted = refused = 0
-        for body in sending.bodies:
-            for _ in range(sending.count):
-                try:
+        try:
+            for body in sending.bodies:
+                for _ in range(sending.count):
                     outcome = _outcome(place, connection, sender, _message(body, sending))
-                except InDoubtError as error:
-                    _tell(sending, accepted, refused, error)
-                    raise
-                accepted, refused = accepted + (not outcome), refused + bool(outcome)
-                if outcome:
-                    click.echo(printable(f"{address}: {outcome}"), err=True)
+                    accepted, refused = accepted + (not outcome), refused + bool(outcome)
+                    if outcome:
+                        click.echo(printable(f"{address}: {outcome}"), err=True)
+        except click.ClickException as error:  # of the outcome, or of who makes the bodies
+            stopped = error if isinstance(error, StoppedError) else StoppedError(error.message)
+            _tell(sending, accepted, refused, stopped)
+            raise stopped from error
         _tell(sending, accepted, refused)
     return refused
 
 
-def _tell(sending: Sending, accepted: int, refused: int, doubt: InDoubtError | None = None) -> None:
-    """Print how many messages had which outcome; with ``doubt`` the last one had none."""
-    unknown = doubt is not None and doubt.sent
-    unsent = doubt is not None and not doubt.sent
+def _tell(sending: Sending, accepted: int, refused: int, stopped: StoppedError | None = None) -> None:
+    """Print how many messages had which outcome; with an InDoubtError as ``stopped`` the last one had none."""
+    unknown = isinstance(stopped, InDoubtError) and stopped.sent
+    unsent = isinstance(stopped, InDoubtError) and not stopped.sent
     if sending.as_json:
         found: dict[str, Any] = {
             "accepted": accepted,
@@ -109,9 +115,9 @@ def _tell(sending: Sending, accepted: int, refused: int, doubt: InDoubtError | N
             "unknown": int(unknown),
             "notSent": int(unsent),
         }
-        if doubt is not None:
-            doubt.printed = True
-            found["error"] = doubt.message
+        if stopped is not None:
+            stopped.printed = True
+            found["error"] = stopped.message
         print_json(found)
         return
     parts = [f"{accepted} accepted", *([f"{refused} not"] if refused else [])]

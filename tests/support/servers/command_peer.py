@@ -28,11 +28,11 @@ class CommandPeer(MessagingHandler):
         event.container.stop()
 
 
-def told(peer: CommandPeer, *command: str) -> tuple[str, list[str]]:
-    """Return the output of a command at a peer, and its other lines."""
+def told(peer: CommandPeer, *command: str, typed: bytes = b"") -> tuple[str, list[str]]:
+    """Return the output of a command at a peer, and its other lines; ``typed`` is its standard input."""
     thread = threading.Thread(target=Container(peer).run, daemon=True)
     thread.start()
     assert peer.listening.wait(LONG)
-    done = CliRunner().invoke(main, [*command, "--bus", f"amqp://127.0.0.1:{peer.port}"])
+    done = CliRunner().invoke(main, [*command, "--bus", f"amqp://127.0.0.1:{peer.port}"], input=typed)
     thread.join(LONG)
     return done.stdout, done.stderr.splitlines()

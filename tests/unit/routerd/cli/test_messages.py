@@ -1,5 +1,6 @@
 """Commands at a peer that gives each outcome, and then goes on, detaches or closes; or that denies them."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,18 @@ def test_who_is_not_let_in_is_told_of_the_policy(command: str) -> None:
 def test_an_outcome_is_told_whatever_comes_with_it(outcome: int, told: str, end: str) -> None:
     """A router that rejects a message as too large detaches and closes in the same breath."""
     assert sent(outcome, end, "x") == (("0 accepted, 1 not\n", [f"q: {told}"]) if told else ("1 accepted\n", []))
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_body_that_is_no_text_hides_no_outcome(more: list[str]) -> None:
+    """Who repeats the command has to know what its receivers have already."""
+    figures, (why,) = told(Answering(Delivery.ACCEPTED, ""), "send", "q", "-", *more, typed=b"x\n\xff\n")
+    assert why == "Error: standard input:2: this line is not UTF-8; nothing more is sent"
+    if more:
+        found = json.loads(figures)  # one object, with the error in it
+        assert (found["accepted"], found["error"]) == (1, why.removeprefix("Error: "))
+    else:
+        assert figures == "1 accepted\n"
 
 
 @pytest.mark.parametrize("end", ["detach", "close"])
