@@ -249,33 +249,32 @@ def ping(place: Place, count: int, interval: float, as_json: bool) -> None:
     """Measure round trips and print them. Raises ClientError.
 
     To the router at the URL: a message through it and back, to an address of its choice. To another router of the
-    network: a request to its management agent and the response.
+    network: a request to its management agent and the response. An interruption ends them early.
     """
-    with suppress(KeyboardInterrupt):
-        if place.router or place.edge:
-            with Client(place) as client:
-                took = _rounds(lambda: client.call("GET-OPERATIONS", **NODE, entityType=NODE["type"]), count, interval)
-        else:
-            with _connected(place, None) as connection:
-                try:
-                    took = _rounds(_round(connection, place.timeout), count, interval)
-                except Timeout as error:
-                    raise _late(place, "the message, or its outcome,") from error
-        from statistics import median  # noqa: PLC0415  it loads much, and no other command needs it
+    if place.router or place.edge:
+        with Client(place) as client:
+            took = _rounds(lambda: client.call("GET-OPERATIONS", **NODE, entityType=NODE["type"]), count, interval)
+    else:
+        with _connected(place, None) as connection:
+            try:
+                took = _rounds(_round(connection, place.timeout), count, interval)
+            except Timeout as error:
+                raise _late(place, "the message, or its outcome,") from error
+    from statistics import median  # noqa: PLC0415  it loads much, and no other command needs it
 
-        milliseconds = sorted(1000 * one for one in took)
-        found = {
-            "count": len(milliseconds),
-            "least": milliseconds[0],
-            "median": median(milliseconds),
-            "p99": milliseconds[min(len(milliseconds) - 1, len(milliseconds) * 99 // 100)],
-            "most": milliseconds[-1],
-        }
-        if as_json:
-            print_json(found)
-        else:
-            figures = ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "count")
-            click.echo(f"{counted(len(milliseconds), 'round trip')} in milliseconds: {figures}")
+    milliseconds = sorted(1000 * one for one in took)
+    found = {
+        "count": len(milliseconds),
+        "least": milliseconds[0],
+        "median": median(milliseconds),
+        "p99": milliseconds[min(len(milliseconds) - 1, len(milliseconds) * 99 // 100)],
+        "most": milliseconds[-1],
+    }
+    if as_json:
+        print_json(found)
+    else:
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "count")
+        click.echo(f"{counted(len(milliseconds), 'round trip')} in milliseconds: {figures}")
 
 
 def _round(connection: BlockingConnection, timeout: float) -> Callable[[], None]:
@@ -294,12 +293,19 @@ def _round(connection: BlockingConnection, timeout: float) -> Callable[[], None]
 
 
 def _rounds(once: Callable[[], Any], count: int, interval: float) -> list[float]:
-    """Return the seconds that each of `count` calls took; `interval` seconds lie between two of them."""
-    took = []
-    for number in range(count):
-        if number:
-            time.sleep(interval)
-        began = time.perf_counter()
-        once()
-        took.append(time.perf_counter() - began)
+    """Return the seconds that each of `count` calls took; `interval` seconds lie between two of them.
+
+    An interruption ends them, and is passed on if there is none to return.
+    """
+    took: list[float] = []
+    try:
+        for number in range(count):
+            if number:
+                time.sleep(interval)
+            began = time.perf_counter()
+            once()
+            took.append(time.perf_counter() - began)
+    except KeyboardInterrupt:
+        if not took:
+            raise
     return took

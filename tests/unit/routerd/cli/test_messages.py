@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from proton import Condition, ConnectionException, Delivery
 
-from routerd.cli import route_trace
+from routerd.cli import messages, route_trace
 from routerd.cli.connection_options import ClientError, Place
 from routerd.source_routes.address import parse_route
 from tests.support.servers.command_peer import CommandPeer, told
@@ -115,3 +115,22 @@ def test_a_trace_whose_connection_is_lost_says_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(route_trace, "connect", lambda place: connection)
     with pytest.raises(ClientError, match=r"the connection to .* is lost .*; try again"):
         route_trace.follow(Place(), parse_route("D1=>B2"))
+
+
+class Interrupted:
+    """Is interrupted after so many rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.left = rounds
+
+    def __call__(self) -> None:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+
+
+def test_rounds_before_an_interruption_count() -> None:
+    """Who stops a long ping wants its figures; without any round there are none, and that is no success."""
+    assert len(messages._rounds(Interrupted(3), 1000, 1e-6)) == 3
+    with pytest.raises(KeyboardInterrupt):
+        messages._rounds(Interrupted(0), 1000, 1e-6)
