@@ -31,6 +31,7 @@ SERVER = logging.getLogger("SERVER")
 MANAGER = logging.getLogger("CONN_MGR")
 
 PORTION: Final = 8  # attempts that begin before messages have their turn: about a millisecond
+TOLD: Final = 2000  # characters of the last event, in which peers may have their words
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
@@ -232,7 +233,7 @@ class Connectors(Attempts[Connector]):
 
     def _now(self, connector: Connector, status: str, message: str) -> None:
         hosts = connector.schedule.urls
-        connector.state = ConnectorState(connector.setup.name, status, message, hosts)
+        connector.state = ConnectorState(connector.setup.name, status, message[:TOLD], hosts)
         self._owner.connector_state(connector.state)
 
 

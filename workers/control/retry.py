@@ -3,9 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from shm.contract.numbers import whole
+
 AFTER_FAILURE: Final = 5.0  # seconds after an attempt that failed before OPEN
 AFTER_LOSS: Final = 2.0  # seconds after the loss of an open connection
 TO_THE_NEXT: Final = 1.0  # seconds before an attempt with another host
+
+MOST_HOSTS: Final = 64  # that a peer may list: their names go to the core with each state of the connector
+LONGEST_NAME: Final = 255  # octets of a host's name (RFC 1035 section 2.3.4)
 
 _PORTS: Final = {"amqp": "5672", "amqps": "5671"}
 
@@ -63,21 +68,23 @@ def split(host: str) -> tuple[str, str]:
 
 
 def failover_hosts(properties: Mapping[str, Any]) -> list[str] | None:
-    """Return the hosts of a peer's ``failover-server-list`` in OPEN, without malformed entries.
+    """Return the first MOST_HOSTS of a peer's ``failover-server-list`` in OPEN, without malformed entries.
 
     The result is None if the peer sends no list. qpid-dispatch defines the property.
     """
     listed = properties.get("failover-server-list")
     if not isinstance(listed, list):
         return None
-    hosts = []
+    hosts: list[str] = []
     for one in listed:
+        if len(hosts) == MOST_HOSTS:
+            break
         name = one.get("network-host") if isinstance(one, dict) else None
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             continue
         scheme = one.get("scheme")
         scheme = scheme if scheme in _PORTS else "amqp"
-        port = str(one.get("port") or _PORTS[scheme])
-        if port.isascii() and port.isdigit() and 0 < int(port) < 65536:
+        port = whole(str(one.get("port") or _PORTS[scheme]))
+        if port is not None and 0 < port < 65536:
             hosts.append(f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}")
     return hosts

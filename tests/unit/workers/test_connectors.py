@@ -9,7 +9,7 @@ import pytest
 
 from shm.contract import peer_address
 from shm.contract.control import ConnectorSetup
-from shm.contract.payloads import ConnectorState
+from shm.contract.payloads import LONGEST, ConnectorState, record
 from shm.contract.security import TlsSetup
 from workers.control.connectors import Connectors
 from workers.control.lookup import Lookup
@@ -123,6 +123,16 @@ def test_a_name_is_looked_up_before_anything_is_dialled(world: World) -> None:
     assert world.said[-1].status == "CONNECTING"
     assert "Connection to far:77 failed: host far is not known" in world.said[-1].message
     assert world.connectors.wait(60.0) == 5.0
+
+
+def test_a_peer_cannot_say_more_than_the_core_can_be_told(world: World) -> None:
+    """Neither in its OPEN nor in an error: a state too long for the core ended the worker."""
+    world.connect(setup())
+    world.resolve(("127.0.0.1", world.port))
+    world.connectors.opened(1, (1, 1), {}, f"container_id={'c' * LONGEST}")
+    assert len(record(world.said[-1])[1]) < LONGEST
+    world.connectors.ended(1, (1, 1), True, ("amqp:connection:forced", "d" * LONGEST))
+    assert len(record(world.said[-1])[1]) < LONGEST
 
 
 def test_an_opened_connection_is_told(world: World) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from workers.control.retry import Schedule, failover_hosts, split
+from shm.contract.payloads import LONGEST, ConnectorState, record
+from workers.control.retry import MOST_HOSTS, Schedule, failover_hosts, split
 
 
 def test_what_opened_nothing_is_tried_again_after_five_seconds_and_what_was_open_after_two() -> None:
@@ -53,6 +54,8 @@ def test_the_list_of_a_peer_takes_the_place_of_all_but_the_configured_host() -> 
         ([{"network-host": "::1"}], ["amqp://[::1]:5672"]),
         ([{"port": "1"}, {"network-host": 3}, {"network-host": ""}, "h:1", None], []),
         ([{"network-host": "h", "port": "0"}, {"network-host": "h", "port": "x"}], []),
+        ([{"network-host": "h", "port": "9" * 5000}], []),
+        ([{"network-host": "n" * 256}, {"network-host": "n" * 255}], [f"amqp://{'n' * 255}:5672"]),
         ([], []),
         ("h:1", None),
         (None, None),
@@ -61,6 +64,17 @@ def test_the_list_of_a_peer_takes_the_place_of_all_but_the_configured_host() -> 
 def test_what_a_peer_lists_is_read_with_care(listed: object, hosts: list[str] | None) -> None:
     """What makes no sense is left out."""
     assert failover_hosts({"failover-server-list": listed}) == hosts
+
+
+def test_a_peer_lists_no_more_hosts_than_the_core_can_be_told_of() -> None:
+    """A state too long for the core ended the worker, with all its connections, when this one was lost."""
+    longest = "n" * 248
+    listed = [{"network-host": f"{longest}{number:04}"} for number in range(4000)]
+    schedule = Schedule(["a:1"])
+    schedule.opened(failover_hosts({"failover-server-list": listed}))
+    assert len(schedule.urls) == 1 + MOST_HOSTS
+    assert schedule.urls[-1] == f"amqp://{longest}{MOST_HOSTS - 1:04}:5672"
+    assert len(record(ConnectorState("c", "CONNECTING", hosts=schedule.urls))[1]) <= LONGEST // 2
 
 
 def test_a_host_is_split_into_name_and_port() -> None:
