@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.numbers import whole
 from shm.contract.payloads import RouteCounts, RouteReach
 from shm.contract.source_routes import SourceRoutesSetup
 from workers.control.guard import Passed
@@ -186,7 +187,8 @@ def _address(target: str | None) -> tuple[int, bytes] | None:
     """Return type and octets of a target's address; `64#name` has type 64."""
     if target is None:
         return None
-    kind, mark, name = target.partition("#")
-    if mark and kind.isascii() and kind.isdigit() and int(kind) <= 255 and name:
-        return int(kind), name.encode("utf-8", "surrogateescape")
+    kind, _, name = target.partition("#")
+    number = whole(kind)
+    if name and number is not None and number <= 255:
+        return number, name.encode("utf-8", "surrogateescape")
     return LOCAL_TYPE, target.encode("utf-8", "surrogateescape")

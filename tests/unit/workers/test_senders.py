@@ -72,6 +72,7 @@ class Connections:
 FRONT = ListenerSetup("front", [], 7)
 INTER_ROUTER = ListenerSetup("front", [], 7, role="inter-router")
 CLOUD = ConnectorSetup("cloud", 9, [])
+NO_TYPE = f"{'9' * 5000}#w"  # more digits than int() takes
 EDGE = ConnectorSetup("hub", 9, [], role="edge")
 
 
@@ -94,11 +95,12 @@ def told(connections: Any, target: str | None, ours: bool = False) -> Any:
         (Connections(FRONT, "alice"), "w", (False, (0, b"w"), {"user:alice", "listener:front", "link:w"}, False, None)),
         (Connections(FRONT, ""), None, (False, None, {"listener:front"}, False, None)),
         (Connections(FRONT, ""), "64#w", (False, (64, b"w"), {"listener:front"}, False, None)),
+        (Connections(FRONT, ""), NO_TYPE, (False, (0, NO_TYPE.encode()), {"listener:front"}, False, None)),
         (Connections(INTER_ROUTER, "alice"), None, (True, None, {"uplink:router2"}, True, None)),
         (Connections(CLOUD, "alice"), "w", (False, (0, b"w"), {"uplink:cloud"}, True, None)),
         (Connections(FRONT, "", object()), None, (False, None, {"listener:front"}, False, b"\0\0\0")),
     ],
-    ids=["a client", "anonymous", "another type", "a router", "behind a connector", "under policy"],
+    ids=["a client", "anonymous", "another type", "no type", "a router", "behind a connector", "under policy"],
 )
 def test_names_are_those_that_the_router_saw(connections: Any, target: str | None, expected: Any) -> None:
     assert told(connections, target) == expected
