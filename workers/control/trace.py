@@ -17,7 +17,8 @@ _SHOWN: Final = [
 ]
 
 _SASL: Final = "@sasl-"
-_SECRET: Final = re.compile(r'\b(initial-response|response|challenge|additional-data)=b?".*"')
+# To the quote that ends it, or to the end of a line that the engine has cut.
+_SECRET: Final = re.compile(r'\b(initial-response|response|challenge|additional-data)=b?"(?:.*"(?=[^"]*\]$)|.*)')
 
 
 class Frames(Protocol):

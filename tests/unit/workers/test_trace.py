@@ -52,6 +52,10 @@ def test_all_connections_follow_the_level_of_the_log() -> None:
             'FRAME: 0 -> @sasl-outcome(68) [code=0x0, additional-data=b"v=x"]',
             'FRAME: 0 -> @sasl-outcome(68) [code=0x0, additional-data="(hidden)"]',
         ),
+        (  # cut by the engine
+            'FRAME: 0 <- @sasl-init(65) [mechanism=:PLAIN, initial-response=b"\\x00me\\x00secret\\xc3 ... (truncated)',
+            'FRAME: 0 <- @sasl-init(65) [mechanism=:PLAIN, initial-response="(hidden)"',
+        ),
         ("FRAME:   <- SASL", "FRAME:   <- SASL"),
     ],
 )
