@@ -163,13 +163,12 @@ class Connectors(Attempts[Connector]):
     def _connect(self, connector: Connector) -> None:
         """Start a connection to the next address of the current host."""
         setup, host = connector.setup, connector.schedule.host
-        family, address = connector.addresses.pop(0)
         try:
             if setup.tls is not None:
                 self._guard.protect(connector.place, setup)
                 self._guard.certificates_due(connector.place)
             password = _password(setup)
-            fd = begin(family, address)
+            fd = begin(connector.addresses)
         except CertificateError as error:
             self._unprotected(connector, str(error))
             return

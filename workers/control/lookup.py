@@ -67,8 +67,20 @@ def is_address(host: str) -> bool:
     return True
 
 
-def begin(family: socket.AddressFamily, address: Any) -> int:
-    """Return the descriptor of a socket that is connecting. Raises OSError if that fails at once."""
+def begin(addresses: list[Address]) -> int:
+    """Return the descriptor of a socket that is connecting to the first address to which it can, of one at least.
+
+    Those that it has tried are removed. Raises OSError if it can connect to none.
+    """
+    while True:
+        try:
+            return _begin(*addresses.pop(0))
+        except OSError:
+            if not addresses:
+                raise
+
+
+def _begin(family: socket.AddressFamily, address: Any) -> int:
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         with suppress(BlockingIOError):

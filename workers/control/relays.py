@@ -237,15 +237,10 @@ class Relays(Attempts[_Service]):
             if service.setup.tls is not None:
                 self._guard.protect(place, service.terms)
                 self._guard.certificates_due(place)
-            while exchange.addresses:
-                try:
-                    fd = begin(*exchange.addresses.pop(0))
-                except OSError as error:
-                    why = str(error)
-                    continue
-                self._dial(exchange, place, fd)
+            if exchange.addresses:
+                self._dial(exchange, place, begin(exchange.addresses))
                 return
-        except CertificateError as error:
+        except (OSError, CertificateError) as error:
             why = str(error)
         self._fail(exchange, why)
 

@@ -102,7 +102,7 @@ class Endpoints(Attempts[_Wanted]):
 
     def _begin(self, one: _Wanted) -> None:
         try:
-            fd = begin(*one.addresses.pop(0))
+            fd = begin(one.addresses)
         except OSError as error:
             self._failed(one, str(error))
             return

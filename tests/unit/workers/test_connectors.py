@@ -161,6 +161,17 @@ def test_every_address_of_a_host_is_tried_before_it_has_failed(world: World) -> 
     assert "Authentication failed" in world.said[-1].message
 
 
+def test_an_address_that_fails_at_once_is_not_the_last(world: World) -> None:
+    """Such as one of a family that this machine has no route for: the next attempt met it first again."""
+    multicast = ("224.0.0.1", world.port)  # no stream leads there
+    world.connect(setup())
+    world.resolve(multicast, multicast, ("127.0.0.1", world.port))
+    assert len(world.dialled_hosts) == 1
+    world.connect(setup(2))
+    world.resolve(multicast)
+    assert "Connection to far:77 failed: [Errno 101] Network is unreachable" in world.said[-1].message
+
+
 def test_what_is_said_of_another_connection_does_not_count(world: World) -> None:
     """A connector that was changed has a new one; its old one may still end."""
     world.connect(setup())
