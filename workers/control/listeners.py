@@ -149,21 +149,20 @@ class Listeners:
             self._pump.remove_listener(place)
 
     def _keep(self, one: ListenerSetup) -> None:
-        for fd in one.fds:
-            os.close(fd)
+        """Give a served listener its new settings; its former ones may let in whom these keep out."""
         try:
             for place in self._places[one.number]:
                 self._pump.change_listener(place, *terms(one))
-                self._change(place, one)
-        except ValueError as error:  # its former settings may let in whom the new ones keep out
+                self._protect(place, one)
+        except CertificateError:
+            self._leave(one.number)
+            self.join(one)
+            return
+        except ValueError as error:
             self._lack(one, error)
             self._leave(one.number)
-
-    def _change(self, place: int, one: ListenerSetup) -> None:
-        try:
-            self._protect(place, one)
-        except CertificateError as error:
-            SERVER.error("listener %s keeps its certificates: %s", one.shown, error)
+        for fd in one.fds:
+            os.close(fd)
 
 
 def _kind(one: ListenerSetup) -> tuple[bool, bool, bool]:

@@ -229,6 +229,26 @@ def test_a_listener_waits_for_certificates_that_can_be_used(home: Home, tmp_path
     assert not home.listeners.retry()
 
 
+def test_a_listener_that_is_to_have_tls_is_not_open_without(home: Home, tmp_path: Path) -> None:
+    """Though its certificates cannot be used: its clients would say their passwords for all to read."""
+    file = tmp_path / "c.pem"
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if listener.tls is not None and not file.exists():
+            raise CertificateError("no such file")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    before = descriptors()
+    home.listeners.change([one(1), one(2)], home.give(2))
+    home.listeners.change([one(1, tls=TlsSetup("p", cert_file=str(file))), one(2)], home.give(2))
+    assert home.served() == {2}
+    assert home.listeners.served == {"l1": False, "l2": True}
+    file.write_text("this is right")
+    assert home.listeners.retry()
+    assert home.served() == {1, 2}
+    assert descriptors() == before + 2
+
+
 def test_a_listener_that_waits_is_removed_or_replaced(home: Home, tmp_path: Path) -> None:
     """Without a descriptor left."""
 
