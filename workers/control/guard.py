@@ -139,8 +139,7 @@ class Guard:
         if listener.role == INTER_ROUTER:
             return self._passed(index, user, Grant(), listener, peer, proved)
         try:
-            known = listener.service is not None or mechanism not in STRANGERS
-            grant = self._policy.grant(listener.policy_vhost or hostname, user, host_of(peer), known=known)
+            grant = self._policy.grant(listener.policy_vhost or hostname, user, host_of(peer), known=proved)
         except DeniedError:
             self.count("refused_vhost")
             raise

@@ -200,6 +200,16 @@ def test_strangers_have_no_addresses_of_their_own(
     assert (admission.user, admission.sources, admission.target_patterns) == ("bob", granted, granted)
 
 
+def test_whom_a_service_lets_in_without_a_name_has_no_addresses_of_its_own() -> None:
+    """All such clients have one name, so what is granted to it would be granted to all."""
+    group = GroupSetup("$default", sources=["q", "u_${user}"])
+    policy = PolicySetup(enforce=True, vhosts=[VhostSetup("h", allow_unknown_user=True, groups=[group])])
+    listener = ListenerSetup("l", [], service=SERVICE)
+    admission = Guard(policy, Engine(), Counters()).enter(1, listener, "h", "anonymous", "ANONYMOUS", "h:9").admission
+    assert admission is not None
+    assert admission.sources == ["q"]
+
+
 def test_names_are_mapped(tmp_path: Path) -> None:
     names = tmp_path / "names.json"
     names.write_text('{"alice": "Alice in Wonderland"}')
