@@ -90,7 +90,7 @@ class Handler:
         self._link_requests, self._connectors, self._framed = link_requests, connectors, framed
         self._registry, self._pump, self._setup = registry, registry.pump, registry.setup
         self.peers, self._passed = registry.peers, registry.passed
-        self._listeners, self._dialled_by = registry.listeners, registry.dialled_by
+        self._listeners, self._accepted, self._dialled_by = registry.listeners, registry.accepted, registry.dialled_by
         self._forced: dict[int, tuple[int, AmqpError]] = {}  # connections that the core has closed: generation, reason
         self._decoders = {kind: msgspec.msgpack.Decoder(payload).decode for kind, payload in PAYLOADS.items()}
         self._control: dict[type, Callable[[Any], None]] = {
@@ -118,14 +118,14 @@ class Handler:
                 self._passed[index] = self.guard.leave(index, connector, user, self.peers[index])
             else:
                 peer = self.peers[index] = self.guard.peer(index)
-                listener = self._listeners[config]
+                listener = self._accepted[index] = self._listeners[config]
                 self._passed[index] = self.guard.enter(index, listener, hostname, user, mechanism, peer)
         except DeniedError as error:
             denied = str(error)
             self._denied(error.vhost, "connection")
         number = self._registry.number(index)
         if connector is None:
-            properties = open_properties(self._listeners[config], self._setup.version, number)
+            properties = open_properties(self._accepted[index], self._setup.version, number)
             self._pump.connection_open(index, self._setup.router_id, CAPABILITIES, properties)
         if denied:
             text = "[C%d] connection of %s denied: %s"
@@ -138,7 +138,7 @@ class Handler:
             return
         if full:
             self._pump.connection_close(index, generation, DENIED)
-        terms: Terms = connector or self._listeners[config]
+        terms: Terms = connector or self._accepted[index]
         if terms.logged_parts:
             self.tracing.messages.opened(index, generation, terms.logged_parts)
         form = form_of(terms, opened.properties)
@@ -171,9 +171,9 @@ class Handler:
         self, index: int, generation: int, passed: Passed, *, restored: bool = False
     ) -> ConnectionOpened | None:
         """Tell the core of an open connection. Close one whose OPEN is too long for that, and return None."""
-        container, hostname, _, mechanism, properties, offered, config = self._pump.connection_info(index)
+        container, hostname, _, mechanism, properties, offered, _ = self._pump.connection_info(index)
         connector = self._dialled_by.get(index)
-        terms: Terms = connector or self._listeners[config]
+        terms: Terms = connector or self._accepted[index]
         form = form_of(terms, properties)
         opened = ConnectionOpened(
             connection=index,
@@ -229,6 +229,7 @@ class Handler:
         error = plainly(self._reason(index, generation, error))
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
+        self._accepted.pop(index, None)
         connector = self._dialled_by.pop(index, None)
         if connector is not None:
             self._connectors.ended(connector.number, (index, generation), opened, error)

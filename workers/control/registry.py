@@ -27,6 +27,7 @@ class Registry:
         self.numbers: dict[int, int] = {}  # unique in the router, for logs and qd.conn-id
         self.peers: dict[int, str] = {}
         self.passed: dict[int, Passed] = {}  # those that the policy has admitted
+        self.accepted: dict[int, ListenerSetup] = {}  # those of listeners, with the settings that they opened under
         self.dialled_by: dict[int, ConnectorSetup] = {}  # those of connectors
         self.lines = bursts()  # about connections, by text and place in the pump
 

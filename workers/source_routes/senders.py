@@ -56,7 +56,7 @@ class Peer(msgspec.Struct, frozen=True):
 class Connections(Protocol):
     """The part of workers.control.handler.Handler that senders use."""
 
-    listeners: dict[int, ListenerSetup]
+    accepted: dict[int, ListenerSetup]
     passed: dict[int, Passed]
     dialled_by: dict[int, ConnectorSetup]
 
@@ -70,8 +70,8 @@ def peer_of(connections: Connections, index: int) -> Peer | None:
     passed, connector = connections.passed.get(index), connections.dialled_by.get(index)
     if passed is None:
         return None
-    container, hostname, _, _, _, _, config = connections.pump.connection_info(index)
-    terms: Terms = connector or connections.listeners[config]
+    container, hostname, *_ = connections.pump.connection_info(index)
+    terms: Terms = connector or connections.accepted[index]
     tenant = tenant_of(terms, hostname, passed)
     policed = passed.admission is not None
     return Peer(terms, connector is not None, passed.user, container, tenant, policed)

@@ -288,6 +288,7 @@ def senders(n: int) -> dict[str, int]:
     """Anonymous senders under vhost policy that may reach two of so many route workers."""
     world: Any = Pumps(1)
     world.passed[1] = Passed("u", True, False, "", "", 0, admission=object())  # type: ignore[arg-type]  any policy
+    world.accepted = {1: world.listeners[0]}
     all_of_them = Senders(world, world)
     workers = [RouteWorkerSetup(f"w{i}", "forward", Stop(0, b"%d" % i, f"stop.{i}")) for i in range(n)]
     all_of_them.configure(SourceRoutesSetup(on=True, workers=workers))

@@ -69,7 +69,7 @@ class Bed:
 
     def __init__(self, *framed: Any) -> None:
         self.pump, self.guard, nobody = FakePump(), FakeGuard(), Mock()
-        registry = Registry(SETUP, self.pump)  # type: ignore[arg-type]  it answers to every name
+        registry = self.registry = Registry(SETUP, self.pump)  # type: ignore[arg-type]  it answers to every name
         self.handler = Handler(registry, self.guard, nobody, nobody, nobody, nobody, framed)  # type: ignore[arg-type]  the same
 
 
@@ -162,6 +162,17 @@ def test_an_opened_connection_is_answered_and_reported(bed: Bed) -> None:
         "p",
         "2",
     )
+
+
+def test_a_connection_keeps_the_terms_of_its_acceptance(bed: Bed) -> None:
+    """A client was a router to the next core once a reload had made its listener one for routers."""
+    bed.handler.connection_open(7, 8)
+    bed.registry.listeners[0] = ListenerSetup("routers", [], role="inter-router", multi_tenant=True)
+    bed.handler.connection_present(7, 8)
+    presented = msgspec.msgpack.decode(bed.pump.asked[-1][2], type=PAYLOADS[C_CONNECTION_OPENED])
+    assert (presented.role, presented.listener, presented.tenant) == ("normal", "l", "")
+    bed.handler.connection_gone(7, 8, True, None)
+    assert not bed.registry.accepted
 
 
 def test_a_connection_that_never_opened_is_not_reported(bed: Bed) -> None:

@@ -57,7 +57,7 @@ class Connections:
 
     def __init__(self, terms: ListenerSetup | ConnectorSetup, user: str, admission: Any = None) -> None:
         self.pump = self
-        self.listeners = {7: terms} if isinstance(terms, ListenerSetup) else {}
+        self.accepted = {1: terms} if isinstance(terms, ListenerSetup) else {}
         self.passed = {1: Passed(user, True, False, "", "", 0, admission)}
         self.dialled_by = {1: terms} if isinstance(terms, ConnectorSetup) else {}
         self.posted: list[Any] = []
