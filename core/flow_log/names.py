@@ -92,7 +92,7 @@ class FlowLog(Plane):
             return "", "", ""
         if not self._clients:
             return connection.container, "", ""
-        return connection.container, connection.user, host_of(connection.host).removeprefix("::ffff:")
+        return connection.container, connection.user, host_of(connection.host)
 
     def _tell_clients(self, clients: bool) -> None:
         """Record users and hosts from now on, or do not; the coming steps name the links that are there anew."""

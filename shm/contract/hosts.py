@@ -2,6 +2,9 @@
 
 import ipaddress
 import socket
+from typing import Final
+
+MAPPED: Final = "::ffff:"  # the beginning of an IPv4 address among IPv6 ones (RFC 5952 section 5)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -12,8 +15,12 @@ def machine_name() -> str:
 
 
 def host_of(place: str) -> str:
-    """Return the host in ``host:port``; an IPv6 address loses its brackets."""
-    return place.rpartition(":")[0].strip("[]")
+    """Return the host in ``host:port``; an IPv6 address loses its brackets.
+
+    An IPv4 peer is an IPv4 address, though a socket for both families, such as systemd's, calls it an IPv6 one.
+    """
+    host = place.rpartition(":")[0].strip("[]")
+    return host.removeprefix(MAPPED) if "." in host else host
 
 
 def address_of(host: str) -> Address | None:

@@ -200,6 +200,16 @@ def test_strangers_have_no_addresses_of_their_own(
     assert (admission.user, admission.sources, admission.target_patterns) == ("bob", granted, granted)
 
 
+@pytest.mark.parametrize("peer", ["10.0.0.5:9", "[::ffff:10.0.0.5]:9"])
+def test_a_host_is_one_by_each_socket(peer: str) -> None:
+    """Systemd's gives IPv4 clients IPv6 addresses: their group knew none of them, and counted each one twice."""
+    group = GroupSetup("$default", hosts=[("10.0.0.1", "10.0.0.9")])
+    policy = PolicySetup(enforce=True, vhosts=[VhostSetup("h", allow_unknown_user=True, groups=[group])])
+    admission = Guard(policy, Engine(), Counters()).enter(1, ListenerSetup("l", []), "h", "", "", peer).admission
+    assert admission is not None
+    assert admission.host == "10.0.0.5"
+
+
 def test_whom_a_service_lets_in_without_a_name_has_no_addresses_of_its_own() -> None:
     """All such clients have one name, so what is granted to it would be granted to all."""
     group = GroupSetup("$default", sources=["q", "u_${user}"])
