@@ -48,6 +48,7 @@ class Attempts(ABC, Generic[One]):
         self._waiting: list[tuple[float, int, One]] = []  # a heap; what is not due then any more is skipped
         self._planned = 0
         self._looking: dict[One, None] = {}  # those whose hosts are being looked up
+        self._left: list[Lookup] = []  # those whose owners have given up, and whose threads have not ended
         self._queued: deque[One] = deque()  # names that wait for a thread; addresses need none
         self._stopped = False
 
@@ -63,6 +64,8 @@ class Attempts(ABC, Generic[One]):
 
     def _give_up(self, one: One) -> None:
         """Let no attempt begin, and take no notice of what is looked up."""
+        if one.lookup is not None:
+            self._left.append(one.lookup)
         one.due = one.lookup = None
         self._looking.pop(one, None)
 
@@ -74,7 +77,7 @@ class Attempts(ABC, Generic[One]):
         """Return the seconds until `step` has something to do, at most ``at_most``."""
         if self._stopped:
             return at_most
-        if self._looking:
+        if self._looking or self._queued:
             at_most = min(at_most, POLL_SECONDS)
         if self._waiting:
             at_most = min(at_most, max(0.0, self._waiting[0][0] - self._clock()))
@@ -88,7 +91,8 @@ class Attempts(ABC, Generic[One]):
         ended = (one for one in self._looking if one.lookup is not None and one.lookup.done)
         for one in list(islice(ended, self._portion)):
             self._over(one)
-        while self._queued and len(self._looking) < LOOKUPS_MOST:
+        self._left = [lookup for lookup in self._left if not lookup.done]
+        while self._queued and self._has_thread():
             if (one := self._queued.popleft()).due is not None:
                 self._look(one)
         for _ in range(self._portion):
@@ -97,10 +101,14 @@ class Attempts(ABC, Generic[One]):
             due, _, one = heappop(self._waiting)
             if one.due != due:
                 continue
-            if len(self._looking) < LOOKUPS_MOST or is_address(one.asked[0]):
+            if self._has_thread() or is_address(one.asked[0]):
                 self._look(one)
             else:
                 self._queued.append(one)
+
+    def _has_thread(self) -> bool:
+        """Whether another name may be looked up."""
+        return len(self._looking) + len(self._left) < LOOKUPS_MOST
 
     def _look(self, one: One) -> None:
         """Begin an attempt."""

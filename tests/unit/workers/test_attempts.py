@@ -79,6 +79,23 @@ def test_an_attempt_begins_when_it_is_due() -> None:
     assert (world.found, one.lookup, world.wait(60.0)) == ([one], None, 60.0)
 
 
+def test_lookups_that_nobody_waits_for_have_their_threads() -> None:
+    """They count as long as the name service takes: else each change of what is wanted would begin as many anew."""
+    world = World()
+    for number in range(3 * LOOKUPS_MOST):
+        one = world.plan(f"far{number}")
+        world.step()
+        world.give_up(one)
+    assert len(world.lookups) == LOOKUPS_MOST
+    world.plan("last")
+    world.step()
+    assert world.wait(60.0) == POLL_SECONDS
+    world.lookups[0].done = True
+    world.step()
+    assert [lookup.host for lookup in world.lookups[LOOKUPS_MOST:]] == ["last"]
+    assert world.found == []
+
+
 def test_the_last_plan_counts() -> None:
     world = World()
     one = world.plan("far", after=1.0)
