@@ -135,7 +135,11 @@ class Guard:
         mechanism = mechanism.upper()  # the engine accepts a mechanism in upper or lower case
         if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
             user = self._certified(index) or user
-        proved = mechanism not in STRANGERS if listener.service is None else user not in NO_USERS
+        known = listener.service is not None or mechanism not in STRANGERS
+        proved = known if listener.service is None else user not in NO_USERS
+        if listener.authenticate_peer and not known:  # it came before a reload that asks for a login
+            self.count("refused_authentication")
+            raise DeniedError("its listener takes only clients that have logged in")
         if listener.role == INTER_ROUTER:
             return self._passed(index, user, Grant(), listener, peer, proved)
         try:

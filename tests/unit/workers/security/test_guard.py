@@ -210,6 +210,18 @@ def test_a_host_is_one_by_each_socket(peer: str) -> None:
     assert admission.host == "10.0.0.5"
 
 
+@pytest.mark.parametrize("role", ["normal", "inter-router"])
+def test_who_came_before_its_listener_asked_for_a_login_is_not_let_in(role: str) -> None:
+    """The engine asks those that come after the reload; one that waited with its OPEN was a router without any."""
+    home = Home(PolicySetup(), None)
+    home.listener = ListenerSetup("l", [], role=role, authenticate_peer=True)
+    assert home.user("me", "PLAIN") == "me"
+    for mechanism in ("", "ANONYMOUS"):
+        with pytest.raises(DeniedError, match="takes only clients that have logged in"):
+            home.user("anonymous", mechanism)
+    assert home.counters.named() == {"refused_authentication": 2}
+
+
 def test_whom_a_service_lets_in_without_a_name_has_no_addresses_of_its_own() -> None:
     """All such clients have one name, so what is granted to it would be granted to all."""
     group = GroupSetup("$default", sources=["q", "u_${user}"])
