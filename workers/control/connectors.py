@@ -205,7 +205,8 @@ class Connectors(Attempts[Connector]):
         if connector is None or connector.connection != name:
             return
         connector.connection = None
-        if not opened and connector.addresses and error is not None and error[0] == "proton:io":
+        broken = error is not None and error[0] == "proton:io"
+        if not opened and connector.addresses and broken and not self._stopped:
             self._connect(connector)
             return
         self._dialler.end_round()

@@ -134,7 +134,7 @@ class Endpoints(Attempts[_Wanted]):
         opened, one.connection, one.open = one.open, None, False
         if self._wanted.get(one.address) is not one:
             return
-        if not opened and one.addresses:
+        if not opened and one.addresses and not self._stopped:
             self._begin(one)
         else:
             self._failed(one, why or "closed by the peer")

@@ -1,5 +1,7 @@
 """When attempts to connect begin, and how many names are looked up for them at a time."""
 
+import os
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,3 +193,24 @@ def test_few_names_are_looked_up_at_a_time(many: Any) -> None:
     made.step()
     made.step()
     assert len(asked) == LOOKUPS_MOST + 2
+
+
+def test_an_endpoint_is_dialled_at_no_other_address_behind_a_stop() -> None:
+    """The worker would wait in vain for its last connection to end."""
+    dialled: list[int] = []
+
+    def connect(_: Endpoint, fd: int) -> tuple[int, int]:
+        os.close(fd)
+        dialled.append(fd)
+        return len(dialled), 1
+
+    def look_up(host: str, port: str, family: str) -> Any:
+        return Found(host, port, family, True, addresses=((socket.AF_INET, ("127.0.0.1", 9)),) * 2)
+
+    owner: Any = Owner()
+    made = Endpoints(connect, owner.hang_up, owner.failed, lambda: 0.0, look_up)
+    made.take(Endpoint("t", "t/h:1", "h", 1))
+    made.step()
+    made.stop()
+    made.ended((1, 1), "Connection refused")
+    assert len(dialled) == 1

@@ -241,6 +241,15 @@ def test_a_worker_that_stops_dials_nobody(world: World) -> None:
     assert world.connectors.wait(60.0) == 60.0
 
 
+def test_a_worker_that_stops_dials_no_other_address_either(world: World) -> None:
+    """It would wait in vain for its last connection to end."""
+    world.connect(setup())
+    world.resolve(("127.0.0.1", world.port), ("127.0.0.1", world.port))
+    world.connectors.stop()
+    world.connectors.ended(1, (1, 1), False, ("proton:io", "Connection refused"))
+    assert len(world.dialled_hosts) == 1
+
+
 def test_a_new_core_is_told_of_all(world: World) -> None:
     world.connect(setup(1), setup(2))
     world.said.clear()
