@@ -15,6 +15,8 @@ from pipeline.errors import UNUSABLE, PipelineError
 _option = partial(click.option, show_default=True)
 INSTALL = "docs/pipeline.md says how to install what the pipeline needs"
 OVERFLOW = "ARITHMETIC_OVERFLOW"  # Spark's name of this error
+EARLIEST, LATEST = date(1970, 1, 2).toordinal(), date(2262, 4, 11).toordinal()  # what a log is read of, a day less
+LONG_S = 1e9  # no stream waits longer
 NO_MEMORY = "java.lang.OutOfMemoryError"
 
 
@@ -107,7 +109,7 @@ def _setting(text: str) -> tuple[str, str]:
 @pipeline.command(short_help="Write a flow log to try.")
 @click.argument("directory")
 @_option("--records", default=200_000, type=click.IntRange(1000), help="Number, roughly.")
-@_option("--seed", default=1, help="Equal seeds give equal logs.")
+@_option("--seed", default=1, type=click.IntRange(0), help="Equal seeds give equal logs.")
 @_option("--days", default=2, type=click.IntRange(1, 366), help="Length of the log.")
 @_option("--start", default="2026-01-05", help="First day, YYYY-MM-DD.")
 @_option("--routers", default=4, type=click.IntRange(3, 64), help="Number, in a ring.")
@@ -127,6 +129,9 @@ def generate(directory: str, no_faults: bool, start: str, **numbers: Any) -> Non
         first = date.fromisoformat(start)
     except ValueError as error:
         raise PipelineError(f"--start {start} is not a day, YYYY-MM-DD") from error
+    if not EARLIEST <= first.toordinal() <= LATEST - numbers["days"]:
+        bounds = " and ".join(map(str, map(date.fromordinal, (EARLIEST, LATEST))))
+        raise PipelineError(f"{numbers['days']} days from --start {start} are not between {bounds}: give another one")
     scenario = Scenario(**numbers, start=first, faults=() if no_faults else FAULTS)
     if scenario.hot_minutes and not scenario.hot:
         raise PipelineError(
@@ -176,9 +181,13 @@ def run() -> None:
 @WORKER_US
 @CORE_US
 @click.option("--once", is_flag=True, help="Take what is there and end.")
-@_option("--every", "every_s", default=60.0, type=_Number(0.1), help="Seconds between the beginnings of batches.")
-@_option("--delay", "delay_s", default=60.0, type=_Number(0), help="Seconds that records may be late.")
-@_option("--gone", "gone_s", default=900.0, type=_Number(0), help="Seconds without a file until a router is gone.")
+@_option(
+    "--every", "every_s", default=60.0, type=_Number(0.1, LONG_S), help="Seconds between the beginnings of batches."
+)
+@_option("--delay", "delay_s", default=60.0, type=_Number(0, LONG_S), help="Seconds that records may be late.")
+@_option(
+    "--gone", "gone_s", default=900.0, type=_Number(0, LONG_S), help="Seconds without a file until a router is gone."
+)
 @_option("--keep", default=30, type=click.IntRange(1), help="Days of results that stay.")
 @TABLES
 @_on_spark

@@ -27,7 +27,7 @@ from shm.contract.flow_log.numbers import COLUMNS as KEY
 from shm.contract.flow_log.numbers import Numbers, numbers
 
 HOUR_US: Final = 3_600_000_000
-END: Final = 8000 * 8766  # hours since 1970, before the year 9971; those behind it have no name
+END: Final = (1 << 63) // 1000 // HOUR_US  # hours since 1970; tables have times in ns, which are beyond 64 bits then
 FORM: Final = "%Y-%m-%dT%H"
 DAY: Final = "%Y-%m-%d"
 
@@ -124,7 +124,14 @@ def lone(file: LogFile) -> int | None:
     if not file.rows or not file.complete or file.times is None:
         return None
     first, last = (time // HOUR_US for time in file.times)
-    return first if first == last else None
+    return _named(first, file) if first == last else None
+
+
+def _named(hour: int, file: LogFile) -> int:
+    """Return an hour. Raises ``PipelineError`` if it is none that tables have."""
+    if not 0 <= hour < END:
+        raise PipelineError(f"{file.path}: a record has a time before 1970 or after 2262 (`ts`): move the file away")
+    return hour
 
 
 def _size(span: Span) -> int:
@@ -144,10 +151,10 @@ def _split(files: Any, places: Mapping[str, str], file: LogFile) -> Split:
             for group in range(parquet.num_row_groups):
                 table = parquet.read_row_group(group, columns=["ts", *KEY])
                 for hour, rows in _by_hour(table):
-                    if not 0 <= hour < END:
-                        raise PipelineError(f"{file.path}: a record has a time of no year (`ts`): move the file away")
-                    found[hour].add(numbers(rows))
-    except pa.ArrowException as error:
+                    found[_named(hour, file)].add(numbers(rows))
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
         why = str(error).splitlines()[0][:100]
         raise PipelineError(f"{file.path}: its records cannot be read ({why}): move it away") from error
     return {

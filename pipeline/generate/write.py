@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -109,10 +110,7 @@ class _Writer:
             "routerd.flow.dropped": "0",
             "routerd.flow.sampling": "1",
         }
-        begun = self.scenario.origin.fromtimestamp(
-            self.scenario.origin.timestamp() + hour * 3600, self.scenario.origin.tzinfo
-        )
-        target = self._directory / RAW / folder(begun)
+        target = self._directory / RAW / folder(self.scenario.origin + timedelta(hours=hour))
         target.mkdir(parents=True, exist_ok=True)
         file = target / file_name(name, boot, hour, str(worker))
         pq.write_table(table.replace_schema_metadata(metadata), file, compression="zstd", compression_level=1)

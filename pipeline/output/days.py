@@ -38,7 +38,7 @@ def days(output: Output) -> list[str]:
 
 def first_kept(newest: str, today: date, keep: int) -> str:
     """Return the first of so many days that stay; the newest is the last one, unless it is in the future."""
-    return (min(date.fromisoformat(newest), today) - timedelta(days=keep - 1)).isoformat()
+    return date.fromordinal(max(1, min(date.fromisoformat(newest), today).toordinal() - keep + 1)).isoformat()
 
 
 def remove(output: Output, day: str) -> bool:

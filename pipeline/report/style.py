@@ -129,4 +129,3 @@ svg.network text.over { paint-order: stroke; stroke: var(--paper); stroke-width:
     )
 )
 SERIES: Final = len(_LINES_LIGHT)
-HEAT: Final = len(_HEAT_LIGHT)

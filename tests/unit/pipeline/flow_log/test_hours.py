@@ -1,8 +1,10 @@
 """The hours of a log: what each holds is known by its records, however they are cut into files."""
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 
 from pipeline.errors import PipelineError
 from pipeline.flow_log import hours as module
-from pipeline.flow_log.hours import Period, hours_of, number, text, within
-from pipeline.flow_log.survey import survey
+from pipeline.flow_log.hours import HOUR_US, Period, hours_of, number, text, within
+from pipeline.flow_log.survey import EPOCH, MICROSECOND, survey
 from pipeline.generate.scenario import Scenario
 from pipeline.record_sets import Records
+from shm.contract.flow_log.arrow import SCHEMA
 from tests.support.pipeline.logs import Written, cut, file, written_at_noon
 
 PLACES = st.lists(st.integers(0, 10_000), max_size=6)
@@ -94,6 +97,36 @@ def test_what_was_read_once_is_not_read_again(
     file(writers[0], writers[0].records[:-1], path)
     hours_of(survey(str(tmp_path / "log")), {}, known)
     assert read == [str(path)]
+
+
+@pytest.mark.parametrize("hours", [1, 3])
+@pytest.mark.parametrize("year", [1969, 2263, 9980])
+def test_a_time_that_no_table_has_names_its_file(writers: list[Written], tmp_path: Path, year: int, hours: int) -> None:
+    """In nanoseconds since 1970 it is not within 64 bits; whether its file is of one hour, or is read for its hours."""
+    one = writers[0]
+    moved = datetime(year, 6, 1, 10, tzinfo=UTC) - EPOCH
+    micros = [moved // MICROSECOND + at * hours * HOUR_US // len(one.records) for at in range(len(one.records))]
+    place = one.records.schema.get_field_index("ts")
+    times = pa.array(micros).cast(one.records.schema.field("ts").type)
+    file(one, one.records.set_column(place, one.records.schema.field("ts"), times), tmp_path / "raw" / "odd.parquet")
+    with pytest.raises(PipelineError, match=r"odd\.parquet: a record has a time before 1970 or after 2262"):
+        hours_of(survey(str(tmp_path)), {}, {})
+
+
+def test_a_file_whose_records_are_damaged_is_named(writers: list[Written], tmp_path: Path) -> None:
+    """It is of several hours, so its records are read: the footer alone is whole."""
+    path = lay(writers, [], tmp_path)[0]
+    column = pq.read_metadata(path).row_group(0).column(SCHEMA.get_field_index("seq"))
+    start = column.dictionary_page_offset or column.data_page_offset
+    data = bytearray(path.read_bytes())
+    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(data)
+    with pytest.raises(PipelineError, match=f"{path.name}: its records cannot be read"):
+        hours_of(survey(str(tmp_path)), {}, {})
+    found = survey(str(tmp_path))
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        hours_of(found, {}, {})
 
 
 def test_a_period_is_of_whole_hours() -> None:
