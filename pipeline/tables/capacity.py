@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.flows import sent
-from pipeline.tables.measures import beginning, messages, octets
+from pipeline.tables.measures import PERCENTILES, beginning, messages, nearest, octets, placed
 
 NEEDS: Final = (
     "ts", "router_id", "worker_id", "size_bytes", "n_deliveries", "sample_weight", "ingress_kind", "further_copy",
@@ -68,17 +68,21 @@ def processes(minutes: DataFrame, earlier: DataFrame | None = None, *, costs: Co
     place = ("router_id", "worker_id")
     all_days = minutes if earlier is None else minutes.unionByName(earlier)
     peaks = all_days.groupBy(*place, f.unix_date(f.to_date("minute")).alias("day")).agg(
-        f.percentile_approx("load", 0.99, 10000).alias("peak")
+        f.percentile_approx("load", 0.99, 10000).alias("peak")  # exact: a day has fewer minutes
     )
     trend = peaks.groupBy(*place).agg(
         f.regr_slope("peak", "day").alias("growth"), f.max_by("peak", "day").alias("latest")
     )
-    whole = minutes.groupBy(*place).agg(
-        f.sum("messages").alias("messages"),
-        f.sum("bytes").alias("bytes"),
-        f.count("*").alias("minutes"),
-        f.percentile_approx("load", 0.99, 10000).alias("load_peak"),
-        f.max_by("minute", f.struct("load", "minute")).alias("busiest"),
+    whole = (
+        placed(minutes.withColumn("weight", f.lit(1)), place, "load")
+        .groupBy(*place)
+        .agg(
+            f.sum("messages").alias("messages"),
+            f.sum("bytes").alias("bytes"),
+            f.count("*").alias("minutes"),
+            nearest("load", PERCENTILES["p99"]).alias("load_peak"),
+            f.max_by("minute", f.struct("load", "minute")).alias("busiest"),
+        )
     )
     # The sums are whole numbers: a sum of fractions differs in its last digits with the order of the files.
     mean = _spent(costs) / f.col("minutes") / MINUTE_NS

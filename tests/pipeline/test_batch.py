@@ -196,6 +196,15 @@ def test_advice_follows_the_load(spark: SparkSession) -> None:
     assert "core a CPU of its own" in told["pinning"]
 
 
+def test_the_peak_of_weeks_is_exact(spark: SparkSession) -> None:
+    """However many minutes: of two weeks it was that of two minutes less."""
+    minute, load = f.timestamp_seconds(f.col("id") * 60).alias("minute"), f.pmod(f.col("id") * 7919, f.lit(20_000))
+    place = (f.lit("R1").alias("router_id"), f.expr("0S as worker_id"), f.expr("1L as messages"), f.expr("1L as bytes"))
+    weeks = spark.range(20_000).select(minute, *place, load.cast("double").alias("load"))
+    [process] = capacity.processes(weeks, costs=Costs()).collect()
+    assert (process["load_peak"], process["busiest"]) == (19_799, weeks.where("load = 19999").first()["minute"])
+
+
 def test_percentiles_are_nearest_rank(spark: SparkSession) -> None:
     """With weights that are alike, and that are not; of no messages there is none."""
     groups = [
