@@ -174,7 +174,8 @@ def _listed(files: Any, root: str, directory: str) -> tuple[dict[str, Stamp], li
     if files.get_file_info(root).type != fs.FileType.Directory:
         raise PipelineError(f"{directory} is not a directory; give the directory of a flowLog")
     try:
-        infos = files.get_file_info(fs.FileSelector(root, recursive=True))
+        # The router removes folders meanwhile: what is not found any more below the first one is no error.
+        infos = files.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
     except OSError as error:
         raise PipelineError(f"{directory} cannot be listed: {error.strerror or error}") from error
     there: dict[str, Stamp] = {}

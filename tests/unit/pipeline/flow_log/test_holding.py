@@ -1,15 +1,18 @@
 """The log of a run is as it was at the start, whatever the router deletes meanwhile."""
 
+import errno
 import os
 import resource
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyarrow import fs
 
 from pipeline.errors import PipelineError
+from pipeline.flow_log import survey as module
 from pipeline.flow_log.holding import Held, held, places_for
-from pipeline.flow_log.survey import GONE, LogFile, Skipped, Survey
+from pipeline.flow_log.survey import GONE, LogFile, Skipped, Survey, survey
 
 
 @pytest.fixture
@@ -108,3 +111,16 @@ def test_more_files_than_may_be_open_are_read_by_their_names(log: Path, monkeypa
     assert str(damaged) == f"{first} cannot be read by Spark: move it away, and start again"
     assert second.exists()
     kept.close()
+
+
+def test_a_folder_that_goes_while_the_log_is_listed_is_no_error(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention removes it after pyarrow has found its name: that is an error of pyarrow's, unless it is told."""
+
+    class Going:
+        def get_file_info(self, asked: str | fs.FileSelector) -> object:
+            if isinstance(asked, fs.FileSelector) and asked.recursive and not asked.allow_not_found:
+                raise FileNotFoundError(errno.ENOENT, "Cannot list directory", f"{log}/raw/date=2026-01-05/hour=02")
+            return fs.LocalFileSystem().get_file_info(asked)
+
+    monkeypatch.setattr(module, "file_system", lambda _: (Going(), str(log)))
+    assert len(survey(str(log)).skipped) == 3
