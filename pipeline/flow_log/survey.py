@@ -106,14 +106,6 @@ class Survey:
         """The number of records in the files that are read; tangled ones may repeat some."""
         return sum(file.rows for file in (*self.clean, *self.tangled))
 
-    def dropped(self) -> int:
-        """Return how many records had no room, as their routers report."""
-        most: dict[tuple[str, str], int] = defaultdict(int)
-        for file in (*self.clean, *self.tangled):
-            for router, boot, _ in {span.writer for span in file.spans}:
-                most[router, boot] = max(most[router, boot], file.dropped.get(boot, 0))
-        return sum(most.values())
-
 
 def survey(directory: str, memory: Memory | None = None) -> Survey:
     """Survey every file of a log, local or on a file system with a URL; ``memory`` is that of former surveys.

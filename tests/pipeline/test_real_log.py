@@ -25,7 +25,7 @@ from pipeline.tables.ranges import ranks
 from pipeline.tables.traffic import traffic
 from routerd.cli.client import Client, Place
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net, Peer
-from tests.support.pipeline.logs import lost
+from tests.support.pipeline.logs import dropped, lost
 from tests.support.routers.network import NetworkRouter
 from tests.support.running import until
 
@@ -103,7 +103,7 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Told, tmp_pat
     """Of the batch job and of the stream, with the counters of the cores; nothing is lost or left out, and
     every message is followed from one router to the other."""
     found = survey(str(tmp_path / "flows"))
-    assert (found.skipped, found.tangled, lost(tmp_path / "flows"), found.dropped()) == ([], [], 0, 0)
+    assert (found.skipped, found.tangled, lost(tmp_path / "flows"), dropped(tmp_path / "flows")) == ([], [], 0, 0)
     log = read_log(spark, found).cache()
     rows = log.where("address = 'closest/orders'").collect()
     assert all(None not in (row["latency_ns"], row["settle_ns"], row["msg_id_hash"]) for row in rows)

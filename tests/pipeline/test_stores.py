@@ -23,7 +23,7 @@ from pipeline.output.columns import TABLES, VERSION
 from pipeline.output.directory import DAY, RESULTS, STREAM, Output, claimed
 from pipeline.output.generations import REPORT, SIGNS, Generation, begin, current
 from pipeline.output.rollups import Rollups
-from tests.support.pipeline.logs import file, lost, written
+from tests.support.pipeline.logs import dropped, file, lost, written
 from tests.support.servers.s3 import ENVIRONMENT, Store
 
 TABLE = next(iter(TABLES))
@@ -126,7 +126,7 @@ def test_a_log_is_surveyed_as_on_a_disk(log: Path, where: str) -> None:
     assert [file.path.removeprefix(f"{root}/") for file in far.clean] == [
         file.path.removeprefix(f"{log}/") for file in local.clean
     ]
-    assert (far.rows, lost(where), far.dropped()) == (local.rows, lost(log), local.dropped())
+    assert (far.rows, lost(where), dropped(where)) == (local.rows, lost(log), dropped(log))
     assert [one.path.rpartition("/")[2] for one in far.skipped] == ["foreign.parquet"]
     with held(where) as (found, kept):
         assert found.clean == far.clean

@@ -20,7 +20,7 @@ from routerd.recorder.spool import Head
 from shm.contract.flow_log.arrow import SCHEMA
 from shm.contract.flow_log.numbers import Range, joined
 from shm.contract.flow_log.setup import FlowLogSetup
-from tests.support.pipeline.logs import lost
+from tests.support.pipeline.logs import dropped, lost
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 Key = tuple[str, int, int]
@@ -185,7 +185,7 @@ def test_a_compacted_file_says_what_its_sources_said(tmp_path: Path) -> None:
         "b1": {"sequences": {"0": [[1, 3, 3]], "1": [[1, 3, 3]]}, "dropped": 7, "sampling": [1]},
     }
     assert len(json.loads(told[b"routerd.flow.sources"])) == 3
-    assert (lost(tmp_path), survey(str(tmp_path)).dropped()) == (5, 7)
+    assert (lost(tmp_path), dropped(tmp_path)) == (5, 7)
     log.close(sweep=True)
     assert log.files() == [path]
-    assert (lost(tmp_path), survey(str(tmp_path)).dropped()) == (5, 7)
+    assert (lost(tmp_path), dropped(tmp_path)) == (5, 7)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.flow_log.hours import hours_of
+from pipeline.flow_log import hours as hours_module
+from pipeline.flow_log.hours import hours_of, text
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
@@ -24,6 +25,13 @@ def lost(directory: Path | str) -> int:
     seen, records = Seen(), [one for hour in hours.values() for one in hour.records]
     seen.add(records)
     return seen.missing(records)
+
+
+def dropped(directory: Path | str) -> int:
+    """How many records had no room, as the routers of a log report."""
+    found = survey(str(directory))
+    hours, _ = hours_of(found, {}, {})
+    return hours_module.dropped(found, found, text(min(hours)))
 
 
 class Written(NamedTuple):
