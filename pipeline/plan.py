@@ -20,7 +20,7 @@ from pipeline.balance import Alike, balance
 from pipeline.errors import PipelineError
 
 _ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]\x00-\x1f\x7f]+):([0-9]{1,5})")
-_ENTITY: Final = re.compile(r"[^\s|#]+")
+_ENTITY: Final = re.compile(r"(?!.*\\x[0-9a-f]{2})[^\s|#]+")  # the log has octets that are no UTF-8 as \xNN
 LONGEST_ENDPOINT: Final = 260  # octets, of which readers take no more
 LONGEST_ENTITY: Final = 31
 MOST_GROUPS: Final = 64  # of an entry, of which readers take no more

@@ -266,3 +266,15 @@ def test_more_entities_need_no_more_memory() -> None:
 
     few = peak(2000)
     assert peak(8000) < 1.6 * few
+
+
+def test_an_entity_whose_octets_the_log_does_not_have_is_told() -> None:
+    r"""The log has octets that are no UTF-8 as ``\xNN``: a map with that name would leave the entity without owner."""
+    rows = [
+        {"meid": meid, "mtype": 1, "sub_id": -1, "endpoint": "h:1", "messages": 5, "by_meid": True, "last": None}
+        for meid in (r"E2\x", r"E2\xff")
+    ]
+    sets = [{"mtype": 1, "sub_id": -1, "endpoints": ["h:1"], "whole": True, "messages": 10}]
+    made = make_plan(lambda: rows, sets, Wishes())
+    assert made.owners == [r"mme_ar|h:1|E2\x"]
+    assert made.odd == [r"managed entity 'E2\\xff' does not fit into a table"]
