@@ -206,10 +206,10 @@ PRIVATE bool in_stalled(const core_router *c, const core_in *in)
 
 /* The sender's worker may free what every reader has read.  The copies are searched for the slowest when all that were
  * so slow have moved on: with many copies, which are never at the same octet, once for each 32 KiB that all of them
- * have read. */
+ * have read.  Who gets a copy later has read nothing. */
 PRIVATE void in_slowest(core_router *c, core_in *in)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t least = in->fans ? 0 : UINT64_MAX;
     for (const core_out *out = in->copies; out; out = out->sibling)
         if (out->progress < least) least = out->progress;
     const bool steps = in->copy_count > CONSUMED_FEW && !in_stalled(c, in) && least < UINT64_MAX - CONSUMED_STEP;

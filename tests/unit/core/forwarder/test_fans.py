@@ -326,3 +326,30 @@ def test_a_receiver_goes_when_a_fan_has_just_served_all() -> None:
     push(bed, 0, INCOMING + 1)
     bed.step()
     assert [record["link"] for record in all_copies(bed)] == [1]
+
+
+def test_nothing_is_freed_that_later_copies_have_to_read() -> None:
+    """The sender's worker has no blocks for more of a message, and whoever has a copy so far has read all there is."""
+    bed = Bed("multicast")
+    near, far = 50, range(100, 100 + MANY_COPIES)
+    bed.forwarder.remove_link(RECEIVER, 0, 1)
+    for worker, link in [(SENDER, near), *((RECEIVER, link) for link in far)]:
+        assert bed.forwarder.add_link(worker, link, 1, LinkTerms(True, bed.address, 250))
+    other = bed.forwarder.add_address(2)
+    for link in range(1000, 1000 + MANY):
+        assert bed.forwarder.add_link(RECEIVER, link, 1, LinkTerms(True, other, 250))
+    assert bed.forwarder.add_link(SENDER, 2, 1, LinkTerms(False, other, 250))
+    for i in range(6):
+        push(bed, 2, INCOMING + 1 + i)
+    bed.step()  # the far receivers' worker is behind
+    push(bed, 0, INCOMING, flags=0)
+    bed.step()
+    (sent,) = bed.heard(SENDER, n.W_SEND)
+    bed.act(SENDER, type=n.A_PROGRESS, delivery=sent["peer"], length=5)
+    bed.act(SENDER, type=n.A_CONTINUE, peer=INCOMING, link=0, link_gen=1, length=5, flags=n.F_STALLED)
+    assert bed.heard(SENDER, n.W_CONSUMED) == []
+    later = [record for record in all_copies(bed) if record["link"] in far]
+    assert len(later) == MANY_COPIES
+    for record in later:
+        bed.act(RECEIVER, type=n.A_PROGRESS, delivery=record["peer"], length=5)
+    assert [record["length"] for record in bed.heard(SENDER, n.W_CONSUMED)] == [5]
