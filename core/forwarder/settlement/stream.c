@@ -133,19 +133,17 @@ PRIVATE void stream_grown(core_router *c, core_out *out, bool stalled)
     link_add_out(to, out);
 }
 
-/* Gives a free link to the stream that has waited longest, or keeps it for the next one. */
+/* Gives a free link to the stream that has waited longest, or keeps it for the next one.  A stream that is aborted is
+ * left to whoever ends its message's copies, and may be on its way through them. */
 PRIVATE void stream_idle(core_router *c, core_link *l)
 {
     core_streams *k = (core_streams *) pool_find(&c->streams, l->streams);
     if (!k) return;
-    while (k->waiting->outs) {
-        core_out *out = k->waiting->outs;
-        if (!(out->in->flags & IN_ABORTED)) {
-            stream_begin(c, out, l);
-            return;
-        }
-        out->flags |= OUT_UNSENT;
-        out_finish(c, out, &OUTCOME_NONE);
+    core_out *out = k->waiting->outs;
+    while (out && out->in->flags & IN_ABORTED) out = out->next;
+    if (out) {
+        stream_begin(c, out, l);
+        return;
     }
     l->next = k->idle;
     k->idle = l;

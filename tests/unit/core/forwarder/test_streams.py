@@ -3,7 +3,7 @@
 import pytest
 
 from bench import contract as n
-from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
+from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Exchanges, Nodes, StreamLinks
 from core.forwarder.link_terms import LinkTerms
 from tests.support.beds.forwarding import RECEIVER, SENDER, Bed
 
@@ -319,3 +319,33 @@ def test_without_such_links_a_stream_takes_the_way_of_all_messages() -> None:
     (sent,) = border.sends()
     assert sent["link"] == SECOND
     assert sent["state"] & 16
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_two_copies_for_one_neighbour_are_aborted(gone: bool) -> None:
+    """The end of the one that has a link makes that idle, and the other one, which waited for it, ends only once."""
+    border = Border()
+    hops = []
+    for text in (b"one", b"two"):
+        address = border.forwarder.add_address(1)
+        border.nodes.add_remote(address, FAR)
+        hops.append((address, text))
+    exchange = border.forwarder.add_address(1)
+    Exchanges(border.forwarder).put(exchange, b".", [(0, 0, b"")], [(0, 0, 0), (0, 1, 0)], hops)
+    assert border.forwarder.add_link(SENDER, 3, 1, LinkTerms(False, exchange, 10))
+    border.open(FIRST, STREAM_LINK)
+    message = {"link": 3, "link_gen": 1, "peer": 1 << 32 | 1}
+    block = border.deliver(b"begin", flags=0, **{name: message[name] for name in ("link", "peer")})
+    border.act(SENDER, type=n.A_CONTINUE, length=LONG, **message)
+    (sent,) = border.sends()
+    assert border.links.state(border.pool) == (1, 0, 1)
+    border.act(RECEIVER, type=n.A_UPDATE, delivery=sent["peer"], state=n.S_REJECTED)
+    if gone:
+        border.forwarder.remove_link(SENDER, 3, 1)
+    else:
+        border.act(SENDER, type=n.A_CONTINUE, length=LONG, flags=n.F_ABORTED, **message)
+    border.step()
+    assert [r["block"] for r in border.heard(SENDER, n.W_RELEASE)] == [block]
+    assert border.links.state(border.pool) == (1, 1, 0)
+    counts = border.forwarder.counts()
+    assert (counts["incoming"], counts["outgoing"]) == (0, 0)
