@@ -61,7 +61,11 @@ GLUE void network_remove(core_router *c, uint32_t bit)
 {
     c->network.node[bit] = (core_node) {.next_hop = -1, .neighbour = -1};
     uint32_t at = 0;
-    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) mask_clear(&a->remotes, bit);
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
+        if (!mask_has(&a->remotes, bit)) continue;
+        mask_clear(&a->remotes, bit);
+        address_reach(c, a);
+    }
     network_changed(c);
 }
 

@@ -349,3 +349,13 @@ def test_two_copies_for_one_neighbour_are_aborted(gone: bool) -> None:
     assert border.links.state(border.pool) == (1, 1, 0)
     counts = border.forwarder.counts()
     assert (counts["incoming"], counts["outgoing"]) == (0, 0)
+
+
+def test_a_router_goes_before_its_destinations_are_unmapped() -> None:
+    """An address that only it had receivers of leads nowhere from then on: its senders give their credit back."""
+    border = Border()
+    border.nodes.remove_router(FAR)
+    assert not border.forwarder.address_info(border.address)["reached"]
+    border.short(1 << 32 | 1, n.F_COMPLETE)
+    kinds = [r["type"] for r in border.heard(SENDER, 0)]
+    assert n.W_DRAIN in kinds
