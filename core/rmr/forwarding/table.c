@@ -37,7 +37,7 @@ static uint32_t route_add_special(route_table *t, uint32_t senders, uint32_t cou
 }
 
 /* Adds a row.  The last row is added first, so the first of a key wins, and only an entry for certain senders has
- * successors. */
+ * successors.  Until the table is built the first special of a key has the number of its last one in `turn`. */
 static bool route_add_row(route_table *t, const route_columns *from, uint32_t row, uint32_t senders, uint32_t count)
 {
     uint32_t target = from->target[row] == ROUTE_NONE ? ROUTE_GONE : from->place[from->target[row]];
@@ -50,7 +50,7 @@ static bool route_add_row(route_table *t, const route_columns *from, uint32_t ro
     uint32_t last = ROUTE_NONE;
     if (!fresh) {
         if (!(s->target & ROUTE_SPECIAL)) return true;
-        for (last = s->target & ~ROUTE_SPECIAL; t->special[last].next != ROUTE_NONE;) last = t->special[last].next;
+        last = (uint32_t) t->special[s->target & ~ROUTE_SPECIAL].turn;
         if (!t->special[last].sender_count) return true;
     }
     t->entries += target != ROUTE_GONE;
@@ -61,6 +61,7 @@ static bool route_add_row(route_table *t, const route_columns *from, uint32_t ro
     if (number == ROUTE_NONE) return false;
     if (fresh) s->target = ROUTE_SPECIAL | number;
     else t->special[last].next = number;
+    t->special[s->target & ~ROUTE_SPECIAL].turn = number;
     return true;
 }
 
@@ -90,6 +91,7 @@ GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
         uint32_t start = sent ? from->sender_start[special] : 0;
         made = route_add_row(t, from, row, start, sent ? from->sender_start[special + 1] - start : 0);
     }
+    for (uint32_t i = 0; i < t->special_count; i++) t->special[i].turn = 0;
     if (made) return t;
     route_table_free(t);
     return NULL;

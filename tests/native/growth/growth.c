@@ -280,6 +280,27 @@ static void tables(uint32_t n)
     route_table_free(t);
 }
 
+/* A table of one key, of which each of n senders has an entry of its own. */
+static void entries_for_senders(uint32_t n)
+{
+    int32_t *same = (int32_t *) calloc(n, sizeof *same);
+    uint32_t *number = (uint32_t *) calloc(n + 1, sizeof *number), *target = (uint32_t *) calloc(n, sizeof *target);
+    uint64_t *sender = (uint64_t *) calloc(n, sizeof *sender);
+    const uint32_t place = 0, word[3] = {1, 1, 0};
+    for (uint32_t i = 0; i <= n; i++) number[i] = i;
+    for (uint32_t i = 0; i < n; i++) sender[i] = i + 1;
+    const route_columns columns = {.type = same, .subscription = same, .target = target, .rows = n, .place = &place,
+        .word = word, .sender_row = number, .sender_start = number, .sender_rows = n, .sender = sender, .words = 3,
+        .senders = n};
+    counting = true;
+    route_table *t = route_build(&columns, 1);
+    report("build_entry_for_a_sender", n);
+    uint64_t turn = 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (!t || route_find_target(t, 0, 0, i + 1, &turn) != 0 || turn) exit(2);
+    route_table_free(t);
+}
+
 static void owners(uint32_t n)
 {
     uint8_t *text = (uint8_t *) malloc(32ull * n);
@@ -325,6 +346,7 @@ int main(int argc, char **argv)
     parked(router(), n);
     pairs(router(), n);
     tables(n);
+    entries_for_senders(n);
     owners(n);
     restored(router(), n);
     return 0;
