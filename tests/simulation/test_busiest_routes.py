@@ -33,6 +33,20 @@ def test_messages_are_counted_by_key_and_by_endpoint() -> None:
     assert counted.entries() == counted.endpoints() == []
 
 
+def test_an_entry_that_is_there_twice_is_counted_once() -> None:
+    """However often a table replaces another one: only the last of such entries wins."""
+    site = TableSite()
+    link = site.sender()
+    for number in range(3):
+        twice = "mse|1000,b:1|-1|a:1\n" * 2
+        site.table(f"newrt|start\n{twice}mse|{2000 + number}|-1|a:1\nnewrt|end|3\n")
+        if not number:
+            site.receiver("a:1")
+            site.give(link, 0, 1000, -1, "", "b:1")
+    counted = BusiestRoutes(site.core.plane(RouteTables))
+    assert counted.entries() == [RouteEntryRow("routes", 1000, -1, 1)]
+
+
 def test_a_large_table_is_looked_at_in_portions() -> None:
     """What was found stays until the next pass is over."""
     site = TableSite()

@@ -80,6 +80,7 @@ static const char *table_filled(route_table *t, const image_parts *from)
     const char *wrong = g.seen ? specials_restore(t, from, &g) : "there is no memory for its tables";
     if (!wrong) wrong = slots_restore(t, from, &g);
     free(g.seen);
+    if (!wrong && !route_index(t)) wrong = "an entry for certain senders makes no sense";
     return wrong;
 }
 

@@ -17,6 +17,7 @@ GLUE void route_table_free(route_table *t)
     free(t->slot);
     free(t->wraps);
     free(t->special);
+    free(t->heir);
     free(t->endpoints.at);
     free(t);
 }
@@ -65,6 +66,49 @@ static bool route_add_row(route_table *t, const route_columns *from, uint32_t ro
     return true;
 }
 
+static bool route_same_senders(const route_table *t, const route_special *a, const route_table *u,
+                               const route_special *b)
+{
+    return a->sender_count == b->sender_count
+           && !memcmp(t->sender + a->senders, u->sender + b->senders, a->sender_count * sizeof *t->sender);
+}
+
+/* Where the special of a slot is that has the senders of one of some table, or has its place. */
+static route_heir *route_heir_of(const route_table *t, uint32_t slot, const route_table *from, const route_special *one)
+{
+    uint64_t hash = slot;
+    for (uint32_t i = 0; i < one->sender_count; i++)
+        hash = (hash ^ from->sender[one->senders + i]) * 0x9e3779b97f4a7c15ull;
+    for (uint32_t i = (uint32_t) (hash ^ hash >> 32) & t->heir_mask;; i = (i + 1) & t->heir_mask) {
+        route_heir *heir = &t->heir[i];
+        if (heir->slot == ROUTE_NONE
+            || (heir->slot == slot && route_same_senders(t, &t->special[heir->special], from, one))) return heir;
+    }
+}
+
+/* Makes the specials be found by key and senders: of those with the same senders the first one, as the others never
+ * win.  False: no memory, or two keys have the same one. */
+PRIVATE bool route_index(route_table *t)
+{
+    uint64_t room = 16;
+    uint32_t left = t->special_count;
+    while (room < 2ull * left) room *= 2;
+    if (!left) return true;
+    if (!(t->heir = (route_heir *) malloc(room * sizeof *t->heir))) return false;
+    memset(t->heir, 0xff, room * sizeof *t->heir);
+    t->heir_mask = (uint32_t) (room - 1);
+    for (uint32_t slot = 0; slot <= t->mask; slot++) {
+        const uint32_t target = t->slot[slot].target;
+        if (target == ROUTE_FREE || !(target & ROUTE_SPECIAL)) continue;
+        for (uint32_t i = target & ~ROUTE_SPECIAL; i != ROUTE_NONE; i = t->special[i].next) {
+            if (!left--) return false;
+            route_heir *heir = route_heir_of(t, slot, t, &t->special[i]);
+            if (heir->slot == ROUTE_NONE) *heir = (route_heir) {.slot = slot, .special = i};
+        }
+    }
+    return true;
+}
+
 /* Returns a table, or NULL without memory.  The caller fills in the endpoints, and keeps `word` and `sender`. */
 GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
 {
@@ -92,26 +136,19 @@ GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
         made = route_add_row(t, from, row, start, sent ? from->sender_start[special + 1] - start : 0);
     }
     for (uint32_t i = 0; i < t->special_count; i++) t->special[i].turn = 0;
-    if (made) return t;
+    if (made && route_index(t)) return t;
     route_table_free(t);
     return NULL;
 }
 
 /* ---- counts of entries, from the former table to the next ---- */
 
-static bool route_same_senders(const route_table *t, const route_special *a, const route_table *u,
-                               const route_special *b)
-{
-    return a->sender_count == b->sender_count
-           && !memcmp(t->sender + a->senders, u->sender + b->senders, a->sender_count * sizeof *t->sender);
-}
-
 static void route_inherit_specials(route_table *t, const route_slot *s, const route_table *from, const route_slot *old)
 {
-    for (uint32_t i = old->target & ~ROUTE_SPECIAL; i != ROUTE_NONE; i = from->special[i].next)
-        for (uint32_t k = s->target & ~ROUTE_SPECIAL; k != ROUTE_NONE; k = t->special[k].next)
-            if (route_same_senders(t, &t->special[k], from, &from->special[i]))
-                t->special[k].turn += from->special[i].turn;
+    for (uint32_t i = old->target & ~ROUTE_SPECIAL; i != ROUTE_NONE; i = from->special[i].next) {
+        const route_heir *heir = route_heir_of(t, (uint32_t) (s - t->slot), from, &from->special[i]);
+        if (heir->slot != ROUTE_NONE) t->special[heir->special].turn += from->special[i].turn;
+    }
 }
 
 /* Adds the counts of `limit` slots of the former table from slot `at` on, and returns the next slot. */

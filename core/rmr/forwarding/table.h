@@ -33,6 +33,8 @@ typedef struct {
     uint64_t turn;
 } route_special;
 
+typedef struct { uint32_t slot, special; } route_heir;     /* slot ROUTE_NONE: none */
+
 typedef struct {
     uint64_t hash;             /* of its name */
     core_address *address;     /* NULL: the endpoint never had a receiver */
@@ -55,6 +57,8 @@ typedef struct route_table {
     const uint32_t *word;
     route_special *special;
     uint32_t special_count, special_room;
+    route_heir *heir;          /* specials that can win, by a hash of key and senders; NULL: there are none */
+    uint32_t heir_mask;
     const uint64_t *sender;    /* hashes of senders' names */
     route_endpoints endpoints;
     uint32_t keys, words, senders;     /* slots in use, and how many of each there are */
@@ -143,6 +147,7 @@ static inline uint32_t route_find_target(route_table *t, int32_t type, int32_t s
 
 GLUE void route_table_free(route_table *t);
 GLUE route_table *route_build(const route_columns *from, uint32_t endpoints);
+PRIVATE bool route_index(route_table *t);
 PRIVATE uint32_t route_inherit(route_table *t, const route_table *from, uint32_t at, uint32_t limit);
 
 #endif

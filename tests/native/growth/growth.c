@@ -298,7 +298,14 @@ static void entries_for_senders(uint32_t n)
     uint64_t turn = 1;
     for (uint32_t i = 0; i < n; i++)
         if (!t || route_find_target(t, 0, 0, i + 1, &turn) != 0 || turn) exit(2);
+    route_table *next = route_build(&columns, 1);
+    counting = true;
+    for (uint32_t at = 0; at <= t->mask;) at = route_inherit(next, t, at, 1);
+    report("inherit_entry_for_a_sender", n);
+    for (uint32_t i = 0; i < n; i++)
+        if (next->special[i].turn != 1) exit(2);
     route_table_free(t);
+    route_table_free(next);
 }
 
 static void owners(uint32_t n)
