@@ -1,5 +1,7 @@
 """A message names nobody else as its user, wherever some receiver might look for the name."""
 
+from itertools import count
+
 import pytest
 from proton import Described, symbol, ulong
 
@@ -17,7 +19,7 @@ vhost {
     groups: {
         $default: {
             remoteHosts: *
-            targets: list
+            targets: list*
         }
     }
 }
@@ -27,13 +29,14 @@ vhost {
     groups: {
         $default: {
             remoteHosts: *
-            sources: list
+            sources: list*
         }
     }
 }
 """
 ACCEPTED, REJECTED = 0x24, 0x25
 PART = 7  # octets
+NUMBERS = count()  # of messages, each with an address of its own: the last one's receiver may still be going
 
 
 def section(code: int, value: object) -> bytes:
@@ -72,8 +75,9 @@ def configuration() -> Configuration:
 def send(router: RunningRouter, message: bytes, parts: bool) -> tuple[int, bytes]:
     """The outcome's code and what has come of the message at a receiver that accepts it."""
     with Wire(router.address, "receives") as receiver, Wire(router.address, "sends") as sender:
-        receiver.attach_receiver("list", 1)
-        sender.ask(0, False, "", "list")
+        address = f"list{next(NUMBERS)}"
+        receiver.attach_receiver(address, 1)
+        sender.ask(0, False, "", address)
         sender.expect(ATTACH)
         sender.expect(FLOW)
         step = PART if parts else len(message)
