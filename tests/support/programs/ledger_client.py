@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from proton import Connection, Delivery, Event, Message, Transport
+from proton import Connection, Delivery, Event, Message, Sender, Transport
 from proton.handlers import IOHandler, MessagingHandler
 from proton.reactor import Container
 
@@ -99,6 +99,7 @@ class SendingParty(Party):
         self.number, self.window = 0, window
         self.pending: dict[str, tuple[int, float]] = {}  # number, when it was sent
         self.accepted: list[int] = []
+        self.sender: Sender | None = None  # of the present connection; events of the one before may come late
         super().__init__(client, address, name)
 
     def attach(self, connection: Connection) -> None:
@@ -106,13 +107,15 @@ class SendingParty(Party):
 
     def lost(self) -> None:
         self.pending.clear()
+        self.sender = None
 
     def on_sendable(self, event: Event) -> None:
-        self.took("credit")
-        self.send()
+        if event.sender == self.sender:
+            self.took("credit")
+            self.send()
 
     def send(self) -> None:
-        while self.connection is not None and self.sender.credit and len(self.pending) < self.window:
+        while self.sender is not None and self.sender.credit and len(self.pending) < self.window:
             if self.client.stopping:
                 return
             self.number += 1
@@ -123,7 +126,7 @@ class SendingParty(Party):
             self.pending[self.sender.send(message).tag] = self.number, time.monotonic()
 
     def on_accepted(self, event: Event) -> None:
-        if (known := self.pending.get(event.delivery.tag)) is not None:
+        if event.sender == self.sender and (known := self.pending.get(event.delivery.tag)) is not None:
             number, sent = known
             self.accepted.append(number)
             self.took("accepted", sent)
@@ -136,8 +139,9 @@ class SendingParty(Party):
         self.client.wrong.append(f"{self.name}: rejected: {event.delivery.remote.condition}")
 
     def on_settled(self, event: Event) -> None:
-        self.pending.pop(event.delivery.tag, None)
-        self.send()
+        if event.sender == self.sender:
+            self.pending.pop(event.delivery.tag, None)
+            self.send()
 
 
 class ReceivingParty(Party):
