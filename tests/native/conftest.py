@@ -16,11 +16,11 @@ Build = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Compile with a sanitizer and definitions: ``build("ring_pair", "thread", "BROKEN_RELEASE")``."""
+    """Compile with a sanitizer and definitions: ``build("hash", "thread", "BROKEN_RELEASE")``, of this folder."""
     folder = tmp_path_factory.mktemp("native")
 
     def compile_one(source: str, sanitizer: str = "", *defines: str) -> Path:
-        binary = folder / "-".join([source, sanitizer.replace(",", "-"), *defines])
+        binary = folder / "-".join([source.replace("/", "-"), sanitizer.replace(",", "-"), *defines])
         flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"] if sanitizer else []
         if not binary.exists():
             command = ["gcc", "-std=gnu11", "-O1", "-g", "-pthread", *WARNINGS, *flags, *INCLUDE]

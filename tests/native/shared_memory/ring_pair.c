@@ -3,7 +3,7 @@
  * The rings are tiny, so they wrap, run full and run empty all the time; batches have random sizes; a side with nothing
  * to do blocks (left on an eventfd as a worker does, right on a semaphore as the core does).  Every record carries its
  * number and a checksum; both sides keep a ledger. */
-#include "tests/native/broken.h"
+#include "tests/native/shared_memory/broken.h"
 
 #include "tests/native/check.h"
 

@@ -3,7 +3,7 @@
  * The owner announces a message as soon as its head exists, publishes it in pieces and gives blocks back behind the
  * reader; the arena is far smaller than the longest messages.  The reader checks every byte.  Some messages are
  * aborted, some have a key block.  In the end every block is free again. */
-#include "tests/native/broken.h"
+#include "tests/native/shared_memory/broken.h"
 
 #include "tests/native/check.h"
 
